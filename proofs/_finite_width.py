@@ -52,7 +52,7 @@ def at_width(expression: sp.Expr, values: Values) -> Any:
         return parts[0] ** parts[1]
     if expression.is_number:
         return float(expression)
-    raise TypeError(f"{expression}: no value given")
+    raise TypeError(f"{expression}: got no value")
 
 
 def entrywise(body: sp.Expr, values: Values) -> Any:

@@ -62,4 +62,4 @@ def value(node: Any, known: Known, nodes: Mapping[type, MatrixInterpreter] = {},
         return np.linalg.inv(of(node.base))
     if node.is_number:
         return number(node)
-    raise TypeError(f"{node}: no value given")
+    raise TypeError(f"{node}: got no value")

@@ -36,7 +36,7 @@ def shown(value: Any, message: str) -> bool:
     words = [short(value), str(value), short(str(value)), repr(str(value)), repr(getattr(value, "__name__", value))]
     if isinstance(value, (list, tuple, set, range, np.ndarray)):
         entries = list(np.ravel(np.array(list(value), dtype=object)))
-        words += ["shape", f"{len(entries)} given", *map(short, entries), *map(str, entries)]
+        words += ["shape", f"got {len(entries)}", *map(short, entries), *map(str, entries)]
         words += ["NaN"] if any(entry != entry for entry in entries) else []
     elif isinstance(value, dict):
         words.append(repr(sorted(value)))
@@ -55,7 +55,7 @@ def outcome(call: Call, parameter: str, value: Any) -> str:
             return f"does not name {parameter}: {said}"
         if not shown(value, said):
             return f"does not say what was given: {said}"
-        return "" if re.search("allowed|must", said) else f"does not say what is allowed: {said}"
+        return "" if re.search("expected|must", said) else f"does not say what is expected: {said}"
     except Begun:
         return "the work begins"
     except Exception as error:
@@ -108,8 +108,8 @@ def test_the_walk_sees_a_call_that_does_not_check() -> None:
 
 SAID = {  # a person's own mistakes, and what is said of each
     "gradient flow like training": (lambda: tp.gradient_flow(*FOUR, 4), "has no optimizer"),
-    "one depth": (lambda: tp.convergence(*FOUR, 16), "depths: 16 given; allowed are two or more growing depths"),
-    "a seed of the data": (lambda: tp.tasks.digits(seed=-1), "seed: -1 given; allowed is a whole number of at least 0"),
+    "one depth": (lambda: tp.convergence(*FOUR, 16), "depths: got 16; expected two or more growing depths"),
+    "a seed of the data": (lambda: tp.tasks.digits(seed=-1), "seed: got -1; expected a whole number of at least 0"),
     "samples without steps": (lambda: tp.Task(np.ones((6, 3)), np.ones(6)), "inputs.reshape(steps, batch, 3)"),
     "one column": (lambda: tp.Task(np.ones((6, 1)), np.ones((6, 1))), "inputs.reshape(steps, batch, 1)"),
 }

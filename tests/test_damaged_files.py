@@ -212,7 +212,7 @@ def test_a_damaged_job_counts_as_none(tmp_path: Path) -> None:
 def test_every_row_of_a_table_has_as_many_numbers_as_its_header(line: str, tmp_path: Path) -> None:
     path = tmp_path / "task.csv"
     path.write_text(CSV + line + "\n1,1,1\n")
-    with pytest.raises(ValueError, match=re.escape(f"task.csv': line 5 has '{line}'; allowed are 3 numbers")):
+    with pytest.raises(ValueError, match=re.escape(f"task.csv': line 5 has '{line}'; expected 3 numbers")):
         load_task(str(path), None, None, 0)
 
 

@@ -97,7 +97,7 @@ def test_fluctuations_of_a_loaded_run_are_found_and_layers_refused(tmp_path: Pat
     before.save(tmp_path / "run.npz")
     after = tp.Run.load(tmp_path / "run.npz")
     assert np.array_equal(after.fluctuations.covariance, before.fluctuations.covariance)
-    with pytest.raises(ValueError, match="forward_covariance: .* knows outputs alone; allowed are runs that were not"):
+    with pytest.raises(ValueError, match="forward_covariance: .* knows outputs alone; expected runs that were not"):
         after.forward_covariance
 
 
@@ -105,7 +105,7 @@ def test_what_a_file_cannot_hold_is_asked_for(tmp_path: Path) -> None:
     h = sp.Symbol("h")
     before = run(tp.ResNet(sp.sin(h)), tp.SGD(0.1), width=8)
     before.save(tmp_path / "run.npz")
-    with pytest.raises(ValueError, match=r"problem: None given, .*net.phi: sin\(h\)"):
+    with pytest.raises(ValueError, match=r"problem: got None, .*net.phi: sin\(h\)"):
         tp.Run.load(tmp_path / "run.npz")
     assert tp.Run.load(tmp_path / "run.npz", before.problem) == before
     with pytest.raises(ValueError, match="problem: .* not those of"):
@@ -115,7 +115,7 @@ def test_what_a_file_cannot_hold_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PK nothing", b"words"])
 def test_files_that_are_no_runs(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "run.npz").write_bytes(content)
-    with pytest.raises(ValueError, match="path: .* allowed is a file that run.save wrote"):
+    with pytest.raises(ValueError, match="path: .* expected a file that run.save wrote"):
         tp.Run.load(tmp_path / "run.npz")
     np.savez(tmp_path / "other.npz", outputs=np.ones(3))
     with pytest.raises(ValueError, match="path: "):

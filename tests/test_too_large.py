@@ -86,7 +86,7 @@ def test_inputs_without_a_direction_are_not_normalized(depth: Any, width: Any, w
     inputs, probes = np.ones((2, 1, 2)), np.ones((1, 2))
     (inputs[1] if where == "inputs" else probes)[0] = 0
     task = tp.Task(inputs, np.ones((2, 1, 1)), probes=probes)
-    with pytest.raises(ValueError, match=f"{where}: an input of norm 0 given, at .* with norm='rms'"):
+    with pytest.raises(ValueError, match=f"{where}: got an input of norm 0, at .* with norm='rms'"):
         tp.train(tp.ResNet("tanh", norm="rms"), task, OPT, SCALE, depth, width, progress=begun)
     tp.train(NET, task, OPT, SCALE, depth, width)
 

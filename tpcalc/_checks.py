@@ -47,7 +47,7 @@ def whole_number(name: str, value: Value, least: int = 0, besides: str = "") -> 
     if not integral or not least <= int(value) <= LARGEST:
         allowed = f"a whole number of at least {least}" + (
             " and at most 2^53" if integral and int(value) > LARGEST else "")
-        raise ValueError(f"{name}: {short(value)} given; allowed is {allowed}{besides}")
+        raise ValueError(f"{name}: got {short(value)}; expected {allowed}{besides}")
     return int(value)
 
 
@@ -55,14 +55,14 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """The one of the allowed words that ``value`` is, in any case."""
     known = {word.lower(): word for word in allowed}
     if not isinstance(value, str) or value.lower() not in known:
-        raise ValueError(f"{name}: {short(value)} given; allowed are {', '.join(map(repr, known.values()))}")
+        raise ValueError(f"{name}: got {short(value)}; expected {', '.join(map(repr, known.values()))}")
     return known[value.lower()]
 
 
 def flag(name: str, value: object) -> bool:
     """``value``, which must be one of the two."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name}: {short(value)} given; allowed are False and True")
+        raise ValueError(f"{name}: got {short(value)}; expected False and True")
     return bool(value)
 
 
@@ -72,37 +72,37 @@ def sizes(name: str, value: object, least: int = 1, infinite: bool = False, grow
     allowed = (f"{('no', 'one', 'two', 'three', 'four')[least]} or more {'growing ' if growing else ''}{name}, a list "
                f"of whole numbers{', or tp.oo' if infinite else ''}, each once")
     if not isinstance(value, (list, tuple, range, np.ndarray)) or np.ndim(value) != 1:
-        raise ValueError(f"{name}: {short(value)} given; allowed are {allowed}")
+        raise ValueError(f"{name}: got {short(value)}; expected {allowed}")
     found = [positive_integer(name, one, infinite) for one in value]
     if len(found) < least or len(set(found)) < len(found) or growing and found != sorted(found):  # type: ignore
-        raise ValueError(f"{name}: {short(value)} given; allowed are {allowed}")
+        raise ValueError(f"{name}: got {short(value)}; expected {allowed}")
     return found
 
 
 def instance(name: str, value: object, kind: type, what: str = "") -> None:
     """Raise ``ValueError`` unless ``value`` is of a public class of the package; what: how one gets it."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name}: {short(value)} given; allowed is {what or f'a tp.{kind.__name__}'}")
+        raise ValueError(f"{name}: got {short(value)}; expected {what or f'a tp.{kind.__name__}'}")
 
 
 def function(name: str, value: object, what: str, optional: bool = True) -> None:
     """Raise ``ValueError`` for what cannot be called; what: what it is."""
     if not callable(value) and not (optional and value is None):
-        raise ValueError(f"{name}: {short(value)} given; allowed is {what}{', or None' if optional else ''}")
+        raise ValueError(f"{name}: got {short(value)}; expected {what}{', or None' if optional else ''}")
 
 
 def folder(name: str, value: object) -> Path:
     """``value`` as the path of a folder, made where it is not there; raises ``ValueError`` where it cannot be written
     to, which is tried."""
     if not isinstance(value, (str, os.PathLike)) or not str(value):
-        raise ValueError(f"{name}: {short(value)} given; allowed is the path of a folder")
+        raise ValueError(f"{name}: got {short(value)}; expected the path of a folder")
     path = Path(value)
     try:
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
-        raise ValueError(f"{name}: {short(str(value))} given, where nothing can be written ({error.strerror}); allowed "
-                         "is a folder that can be written to, or made") from None
+        raise ValueError(f"{name}: got {short(str(value))}, where nothing can be written ({error.strerror}); expected "
+                         "a folder that can be written to, or made") from None
     return path
 
 
@@ -110,7 +110,7 @@ def writable(name: str, value: object) -> Path:
     """``value`` as the path of a file that can be written; raises ``ValueError`` for any other, before there is
     anything to write."""
     if not isinstance(value, (str, os.PathLike)) or not str(value):
-        raise ValueError(f"{name}: {short(value)} given; allowed is the path of a file")
+        raise ValueError(f"{name}: got {short(value)}; expected the path of a file")
     path = Path(value)
     try:
         there = path.exists()
@@ -118,8 +118,8 @@ def writable(name: str, value: object) -> Path:
         if not there:
             path.unlink()
     except OSError as error:
-        raise ValueError(f"{name}: {short(str(value))} given, where nothing can be written ({error.strerror}); allowed "
-                         "is a file in a folder that is there") from None
+        raise ValueError(f"{name}: got {short(str(value))}, where nothing can be written ({error.strerror}); expected "
+                         "a file in a folder that is there") from None
     return path
 
 
@@ -132,7 +132,7 @@ def rule(name: str, value: Any, allowed: str) -> Any:
         try:
             return value(*arguments)
         except Exception as error:
-            raise ValueError(f"{name}: {short(value)} given, which raised {type(error).__name__} ({error}); allowed is "
+            raise ValueError(f"{name}: got {short(value)}, which raised {type(error).__name__} ({error}); expected "
                              f"{allowed}") from error
 
     return asked
@@ -151,7 +151,7 @@ def axes(name: str, value: object) -> None:
 def with_methods(name: str, value: object, methods: tuple[str, ...], allowed: str) -> None:
     """Raise ``ValueError`` unless ``value`` is None or has these methods."""
     if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
-        raise ValueError(f"{name}: {short(value)} given; allowed is {allowed}, or None")
+        raise ValueError(f"{name}: got {short(value)}; expected {allowed}, or None")
 
 
 def finite_array(name: str, value: object) -> np.ndarray:
@@ -172,15 +172,15 @@ def finite_array(name: str, value: object) -> np.ndarray:
                                given.shape)
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise ValueError(f"{name}: {short(value)} given ({error}); allowed are real numbers, one or an array of "
+        raise ValueError(f"{name}: got {short(value)} ({error}); expected real numbers, one or an array of "
                          "them") from None
     bad = np.argwhere(~np.isfinite(array))
     if len(bad) and not array.ndim:
-        raise ValueError(f"{name}: {short(value)} given, which is NaN or infinite; allowed are finite numbers")
+        raise ValueError(f"{name}: got {short(value)}, which is NaN or infinite; expected finite numbers")
     if len(bad):
         location = tuple(int(i) for i in bad[0])
         raise ValueError(f"{name}: {len(bad)} values are NaN or infinite (the first at index {location}); "
-                         "allowed are finite numbers")
+                         "expected finite numbers")
     return array
 
 
@@ -195,10 +195,10 @@ def real_number(name: str, value: object, finite: bool = True) -> float:
         else:
             raise TypeError
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: {short(value)} given; allowed is a real number"
+        raise ValueError(f"{name}: got {short(value)}; expected a real number"
                          + TEXT * isinstance(value, str)) from None
     if finite and not math.isfinite(number):
-        raise ValueError(f"{name}: {short(value)} given; allowed is a finite number")
+        raise ValueError(f"{name}: got {short(value)}; expected a finite number")
     return number
 
 
@@ -222,7 +222,7 @@ def exponent(name: str, value: object) -> sp.Expr:
     """
     power = _exactly(name, value, _simple)
     if power.is_number and not abs(power) <= sys.float_info.max:
-        raise ValueError(f"{name}: {short(value)} given; allowed is a number that a float can hold")
+        raise ValueError(f"{name}: got {short(value)}; expected a number that a float can hold")
     return power
 
 
@@ -233,7 +233,7 @@ def symbolic(value: object) -> sp.Basic:
     if isinstance(value, (tuple, list)):
         return sp.Tuple(*map(symbolic, value))
     if not isinstance(value, (numbers.Number, Decimal)) or isinstance(value, np.bool_):
-        raise ValueError(f"{short(value)} given; allowed are numbers and sympy expressions")
+        raise ValueError(f"got {short(value)}; expected numbers and sympy expressions")
     return sp.sympify(value, strict=True)
 
 
@@ -242,11 +242,11 @@ def _exactly(name: str, value: object, of_float: Callable[..., Fraction]) -> sp.
         value = _unwrapped(value)
         expression = symbolic(_as_fraction(value, of_float))
     except (TypeError, ValueError, OverflowError, sp.SympifyError):
-        raise ValueError(f"{name}: {short(value)} given; allowed is a real number or a sympy expression"
+        raise ValueError(f"{name}: got {short(value)}; expected a real number or a sympy expression"
                          + TEXT * isinstance(value, str)) from None
     if not isinstance(expression, sp.Expr) or expression.is_real is False or expression.has(sp.nan, sp.oo, sp.zoo) \
             or expression.is_number and not expression.is_real:
-        raise ValueError(f"{name}: {short(value)} given; allowed is a finite real number or a real symbol")
+        raise ValueError(f"{name}: got {short(value)}; expected a finite real number or a real symbol")
     return expression.replace(lambda e: isinstance(e, sp.Float), lambda e: sp.Rational(
         of_float(Fraction(int(sp.Rational(e).p), int(sp.Rational(e).q)), Fraction(2, 2**e._prec), float(e)))
     ) if expression.has(sp.Float) else expression
@@ -295,21 +295,21 @@ def learning_rate(name: str, value: object, symbols: bool = False) -> Any:
         exact(name, value)
         return value
     if isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name}: {value!r} given; allowed is a number or one number a step")
+        raise ValueError(f"{name}: got {value!r}; expected a number or one number a step")
     rates = finite_array(name, value)
     if rates.ndim > 1:
-        raise ValueError(f"{name}: an array of shape {rates.shape} given; allowed is a number or one number a step")
+        raise ValueError(f"{name}: got an array of shape {rates.shape}; expected a number or one number a step")
     return float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates)
 
 
 def rates_by_step(lr: object, steps: int) -> np.ndarray:
     """The learning rate of every step, shape (steps,), from one number or one a step."""
     if isinstance(lr, sp.Expr) and not lr.is_number:
-        raise ValueError(f"lr: {lr} given; allowed is a number, or one number a step")
+        raise ValueError(f"lr: got {lr}; expected a number, or one number a step")
     steps = whole_number("steps", steps, 1)
     rates = np.asarray(lr, dtype=np.float64)
     if rates.ndim == 1 and len(rates) != steps:
-        raise ValueError(f"lr: {len(rates)} learning rates given for a task of {steps} steps; allowed is one "
+        raise ValueError(f"lr: got {len(rates)} learning rates for a task of {steps} steps; expected one "
                          "number, or one a step")
     return np.broadcast_to(rates, (steps,)).copy()
 
@@ -317,14 +317,14 @@ def rates_by_step(lr: object, steps: int) -> np.ndarray:
 def nonnegative_number(name: str, value: object) -> float:
     number = real_number(name, value, finite=False)
     if not 0 <= number < math.inf:
-        raise ValueError(f"{name}: {value!r} given; allowed is a finite number of at least 0")
+        raise ValueError(f"{name}: got {value!r}; expected a finite number of at least 0")
     return number
 
 
 def positive_number(name: str, value: object) -> float:
     number = real_number(name, value)
     if not number > 0:
-        raise ValueError(f"{name}: {short(value)} given; allowed is a positive number")
+        raise ValueError(f"{name}: got {short(value)}; expected a positive number")
     return number
 
 

@@ -40,7 +40,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is no text; allowed is text in UTF-8") from None
+        raise ValueError(f"byte {error.start} is no text; expected text in UTF-8") from None
 
 
 def json_of(text: str) -> Value:
@@ -62,11 +62,11 @@ def arrays_of(path: Path) -> dict[str, np.ndarray]:
             with archive:
                 arrays = {name: archive[name] for name in archive.files}
         except Exception as error:  # what NumPy and zipfile raise of damaged bytes is of no common class
-            raise ValueError(f"no .npz file that can be read ({str(error) or type(error).__name__}); allowed are named "
+            raise ValueError(f"no .npz file that can be read ({str(error) or type(error).__name__}); expected named "
                              "arrays of numbers, as numpy.savez writes them") from None
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            raise ValueError(f"{name!r} is no array; allowed are named arrays of numbers")
+            raise ValueError(f"{name!r} is no array; expected named arrays of numbers")
     return arrays
 
 

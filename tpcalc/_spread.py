@@ -20,7 +20,7 @@ def executor_of(value: Any) -> Any:
 def require_executor(value: object) -> None:
     """Raise ``ValueError`` for what ``executor_of`` refuses, without asking a client for anything."""
     if value is not None and (isinstance(value, type) or not callable(getattr(value, "submit", None))):
-        raise ValueError(f"executor: {short(value)} given; allowed is what has submit, as executors of "
+        raise ValueError(f"executor: got {short(value)}; expected what has submit, as executors of "
                          "concurrent.futures and Dask clients do, or None")
 
 

@@ -46,7 +46,7 @@ def logarithms(start: float, xi: Sequence[float], chi: Sequence[float], c1: sp.E
     after the fourth not even the exponent of c can be held.
     """
     if len(xi) > 4:
-        raise ValueError(f"xi: {len(xi)} steps given; allowed are at most 4")
+        raise ValueError(f"xi: got {len(xi)} steps; expected at most 4")
     found = [sp.log(sp.Float(max(1.0, start)))]
     for step in range(1, len(xi)):
         numbers = {t: sp.Integer(step), c: sp.exp(found[-1])}

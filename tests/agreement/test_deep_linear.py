@@ -124,7 +124,7 @@ def test_schedules_momentum_and_decay(opt: tp.SGD) -> None:
 
 
 def test_updates_that_are_no_sums_are_refused() -> None:
-    with pytest.raises(ValueError, match="^opt: .* allowed is a tp.SGD"):
+    with pytest.raises(ValueError, match="^opt: .* expected a tp.SGD"):
         deep_linear(tp.Adam(0.1))  # type: ignore[arg-type]
 
 

@@ -130,11 +130,11 @@ def test_a_program_that_reads_the_future_is_refused_by_name() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="program: 3 given"):
+    with pytest.raises(ValueError, match="program: got 3"):
         tp.kets(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="equations: 'x' given"):
+    with pytest.raises(ValueError, match="equations: got 'x'"):
         tp.recursion("x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="net: 1 given"):
+    with pytest.raises(ValueError, match="net: got 1"):
         tp.program(1, tp.SGD(), tp.DepthScaling())  # type: ignore[arg-type]
 
 

@@ -121,15 +121,15 @@ OTHER = trained([layers(SGD, last=L - 1), at(L, Assign(W[t + 1, l], W[t, l] - Ou
 
 
 @pytest.mark.parametrize("program, said", [
-    (OTHER, "see different outer products; allowed are multiples of one, as a function of the layer"),
+    (OTHER, "see different outer products; expected multiples of one, as a function of the layer"),
     (trained([layers(Assign(m[t + 1, l], m[t, l] + Outer(U, nV)), Assign(W[t + 1, l], W[t, l] - m[t + 1, l] - G))],
              [layers(EMPTY)]), "see different outer products"),
     (trained([layers(Assign(m[t + 1, l], m[t, l] + G), Assign(W[t + 1, l], W[t, l] - m[t + 1, l]))],
              [layers(Assign(m[0, l], Outer(U, nV)))]), r"allowed starts are 0 and multiples of W\[0, l\]"),
     (trained([layers(Assign(W[t + 1, l], W[t, l] / 2 + W[t, L + 1 - l] / 2 - G))]),
-     r"it reads W\[t, L - l \+ 1\]; allowed are matrices with the target's own indices"),
+     r"it reads W\[t, L - l \+ 1\]; expected matrices with the target's own indices"),
     (trained([layers(Assign(W[t + 1, l], (1 - Mean(x[t, l]**2) / 9) * W[t, l] - G))]),
-     "is an average of vectors; allowed are numbers and scalars, so name it as a scalar first")])
+     "is an average of vectors; expected numbers and scalars, so name it as a scalar first")])
 def test_what_memory_cannot_hold_is_refused(program: Program, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.recursion(tp.kets(program))
@@ -147,7 +147,7 @@ def test_single_layers_beside_a_loop_are_refused_in_products() -> None:
     with pytest.raises(ValueError, match="meet a single member and a loop's members of one family"):
         tp.kets(program)
     program = trained([layers(SGD)], forward=[layers(FORWARD, last=CUT), layers(FORWARD, first=CUT + 1)])
-    with pytest.raises(ValueError, match="allowed is one loop over all of them"):
+    with pytest.raises(ValueError, match="expected one loop over all of them"):
         tp.kets(program)
 
 

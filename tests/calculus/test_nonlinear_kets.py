@@ -57,11 +57,11 @@ def test_numbers_refuse_what_they_do_not_cover() -> None:
         with pytest.raises(ValueError, match="method='reflection' takes phi='linear'"):
             tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(), tp.DepthScaling(), 4, method="reflection")
     for judged in (tp.classify, tp.interactions):
-        with pytest.raises(ValueError, match="allowed is a net with frozen ends"):
+        with pytest.raises(ValueError, match="expected a net with frozen ends"):
             judged(0.5, 0.5, tp.ResNet(train_embedding_readout=True))
 
 
 def test_unknown_activations_are_named() -> None:
     for phi in ("tahn", sp.Integer(3), sp.Symbol("a") * sp.Symbol("b"), 7, None):
-        with pytest.raises(ValueError, match="phi: .* given; allowed are"):
+        with pytest.raises(ValueError, match="phi: got .*; expected"):
             tp.ResNet(phi)

@@ -74,5 +74,5 @@ def test_the_exact_reading_refuses_it_by_name() -> None:
 def test_bad_learning_rates_are_named() -> None:
     with pytest.raises(ValueError, match="lr"):
         tp.SignSGD(float("nan"))
-    with pytest.raises(ValueError, match="opt: 3 given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon"):
+    with pytest.raises(ValueError, match="opt: got 3; expected a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon"):
         tp.program(tp.ResNet(), 3, SCALE)  # type: ignore[arg-type]

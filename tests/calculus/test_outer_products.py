@@ -90,7 +90,7 @@ def test_a_number_inside_is_one_in_front(phi: str) -> None:
                                    Outer(MatVec(Family(Matrix, "W", layered=True)[t, l], x), x),
                                    NonlinearOuter(sp.sign(Outer(c * dx, x)))])
 def test_what_has_no_name_is_refused(value: sp.Expr) -> None:
-    with pytest.raises(ValueError, match=r"program .*W\[t \+ 1, l\] := .* is no vector with a name; allowed are outer"):
+    with pytest.raises(ValueError, match=r"program .*W\[t \+ 1, l\] := .* is no vector with a name; expected outer"):
         tp.kets(updated(value))
 
 

@@ -62,5 +62,5 @@ def test_branches_of_different_sizes_are_refused() -> None:
 def test_what_is_not_homogeneous_is_refused() -> None:
     """Scores in softmax, and what gelu acts on."""
     for net, name in ((tp.Transformer(phi="relu"), "Wq"), (tp.Transformer(), "W1"), (tp.ResNet("tanh", "mlp"), "W1")):
-        with pytest.raises(ValueError, match=f"{name} -1 given; what acts on {name} is not homogeneous"):
+        with pytest.raises(ValueError, match=f"got {name} -1; what acts on {name} is not homogeneous"):
             carried(net).alpha(sp.Integer(0), {name: sp.Integer(-1)})

@@ -98,11 +98,11 @@ def test_progress_and_bad_input() -> None:
     told: list[Any] = []
     tp.measure_diversity(1, 0, depths=[8, 16], progress=lambda *done: told.append(done))
     assert told == [(1, 3), (2, 3), (3, 3)]
-    with pytest.raises(ValueError, match="p: 0.8 given; allowed is a layer time in"):
+    with pytest.raises(ValueError, match="p: got 0.8; expected a layer time in"):
         tp.measure_diversity(1, 0, p=0.8)
-    with pytest.raises(ValueError, match="t: 3 given"):
+    with pytest.raises(ValueError, match="t: got 3"):
         tp.measure_diversity(1, 0, t=3, depths=[])
-    with pytest.raises(ValueError, match="depths: 0 given"):
+    with pytest.raises(ValueError, match="depths: got 0"):
         tp.measure_diversity(1, 0, depths=[0])
     with pytest.raises(tp.Divergence, match="explodes"):
         tp.measure_diversity(0.25, 0.75)

@@ -92,11 +92,11 @@ def test_verdicts_say_what_learns_and_what_is_left_out():
 
 def test_what_cannot_be_counted_is_refused_by_name():
     for width, why in (("SP", "unstable"), ("NTP", "kernel regime")):
-        with pytest.raises(ValueError, match=f"width: '{width}' given.* {why}"):
+        with pytest.raises(ValueError, match=f"width: got '{width}'.* {why}"):
             tp.classify(tp.Parametrization(width))
     with pytest.raises(ValueError, match="nothing for the matrix 'W2'"):
         tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0}), net=LINEAR)
-    with pytest.raises(ValueError, match="opt: 'sgd' given; the powers of L are for 'adam'"):
+    with pytest.raises(ValueError, match="opt: got 'sgd'; expected 'adam', whose powers"):
         tp.classify(tp.Parametrization(depth={"W": DepthChoices(-1, 0)}), opt="sgd")
     with pytest.raises(ValueError, match="tp.Program"):
         symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))

@@ -91,7 +91,7 @@ def test_behind_norms_branches_of_order_one_grow_and_do_not_explode() -> None:
         ("grows at initialization", "1/2")] * 2
 
 
-@pytest.mark.parametrize("name, said", [("fixup", "starts at zero"), ("nothing", "name: 'nothing' given")])
+@pytest.mark.parametrize("name, said", [("fixup", "starts at zero"), ("nothing", "name: got 'nothing'")])
 def test_what_no_power_says_is_refused(name: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         audit_on_mlp(name)

@@ -146,7 +146,7 @@ def test_bad_input_is_named(linear) -> None:
         tp.phase_diagram("linear")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="alpha"):
         linear.at(float("nan"), 0)
-    with pytest.raises(ValueError, match="gamma: g given; allowed is a real number"):
+    with pytest.raises(ValueError, match="gamma: got g; expected a real number"):
         linear.at(0, sp.Symbol("g", real=True))
     with pytest.raises(ValueError, match="grows faster than every power"):
         tp.phase_diagram(tp.ResNet(sp.exp(sp.Symbol("h"))))

@@ -69,11 +69,11 @@ def test_recipes_as_published() -> None:
 
 
 @pytest.mark.parametrize("given, said", [
-    (dict(name="magic"), "name: 'magic' given; allowed are 'sp'"), (dict(depth=0), "depth: 0 given"),
-    (dict(depth=2.5), "depth: 2.5 given"), (dict(base_depth=0), "base_depth: 0 given"),
-    (dict(base_depth=float("nan")), "base_depth: nan given"), (dict(optimizer="shampoo"), "optimizer: 'shampoo' given"),
-    (dict(name="completep", optimizer="sgd"), "optimizer: 'sgd' given, for which 'completep' was not published"),
-    (dict(name="fixup"), "name: 'fixup' given, in which the last matrix of a block starts at zero")])
+    (dict(name="magic"), "name: got 'magic'; expected 'sp'"), (dict(depth=0), "depth: got 0"),
+    (dict(depth=2.5), "depth: got 2.5"), (dict(base_depth=0), "base_depth: got 0"),
+    (dict(base_depth=float("nan")), "base_depth: got nan"), (dict(optimizer="shampoo"), "optimizer: got 'shampoo'"),
+    (dict(name="completep", optimizer="sgd"), "optimizer: got 'sgd', for which 'completep' was not published"),
+    (dict(name="fixup"), "name: got 'fixup', in which the last matrix of a block starts at zero")])
 def test_bad_input(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.recipe(**given)
@@ -81,5 +81,5 @@ def test_bad_input(given: dict[str, Any], said: str) -> None:
 
 
 def test_factors_need_a_depth() -> None:
-    with pytest.raises(ValueError, match="depth: None given"):
+    with pytest.raises(ValueError, match="depth: got None"):
         tp.recipe("depth-mup").factors

@@ -86,7 +86,7 @@ def test_audits_and_recipes_refuse_by_name():
     with pytest.raises(ValueError, match="has exponents"):
         tp.audit(exponents)
     raw = tp.Parametrization(depth={"W": DepthChoices(-1, 0)})
-    with pytest.raises(ValueError, match="lr: 0 given beside"):
+    with pytest.raises(ValueError, match="lr: got 0 beside"):
         tp.audit(raw, 0)
     with pytest.raises(ValueError, match="net: .* without"):
         tp.audit(-1, 0, net=tp.ResNet())

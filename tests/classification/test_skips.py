@@ -61,7 +61,7 @@ def test_a_stream_that_is_injected_does_not_decay() -> None:
 
 
 def test_streams_that_cancel_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"reads: \(1, -1\) given"):
+    with pytest.raises(ValueError, match=r"reads: got \(1, -1\)"):
         tp.HyperConnections(reads=(1, -1))
 
 
@@ -69,5 +69,5 @@ def test_a_perceptron_behind_a_convolution_is_refused_by_name() -> None:
     from tpcalc.programs.convolution import Convolution
 
     net = tp.Transformer(positions=3, attention=Convolution(3, 3), mlp="mlp", norm=None, phi="tanh")
-    with pytest.raises(ValueError, match="mlp: mlp given with a convolution"):
+    with pytest.raises(ValueError, match="mlp: got mlp with a convolution"):
         tp.classify(0.5, 0.5, net)

@@ -74,9 +74,9 @@ def exponential(b: Branch) -> sp.Expr:
 
 
 @pytest.mark.parametrize("net, opt, said", [
-    (tp.Transformer(head_dim=2, positions=1), None, "positions: 1 given"),
+    (tp.Transformer(head_dim=2, positions=1), None, "positions: got 1"),
     (tp.Transformer(head_dim=2, positions=2, train_embedding_readout=True), None, "frozen ends"),
-    (tp.Transformer(head_dim=2, positions=2, tied=True), None, "tied: True given; the first output is of order one"),
+    (tp.Transformer(head_dim=2, positions=2, tied=True), None, "tied: got True; the first output is of order one"),
     (tp.Transformer(head_dim=2, positions=2, mlp=None, attention=exponential), None, "faster than every power")])
 def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -166,7 +166,7 @@ def test_initializations_of_single_matrices_are_refused() -> None:
     """At L^(-1/2) W_q makes attention uniform, and no power of the branch does."""
     raw = {name: tp.parametrizations.DepthChoices(branch=-HALF, lr=-HALF, init=-HALF if name == "Wq" else 0)
            for name in SMALL.matrices_of_block}
-    with pytest.raises(ValueError, match=r"init: L\^\(-1/2\) given for Wq"):
+    with pytest.raises(ValueError, match=r"init: got L\^\(-1/2\) for Wq"):
         tp.classify(tp.Parametrization(depth=raw), SMALL)
 
 
@@ -184,12 +184,12 @@ def test_attention_from_zero_is_uniform_where_an_update_vanishes_in_a_layer() ->
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"from_zero": "Wq"}, "from_zero: 'Wq' given"), ({"from_zero": ("U",)}, r"from_zero: \('U',\) given"),
+    ({"from_zero": "Wq"}, "from_zero: got 'Wq'"), ({"from_zero": ("U",)}, r"from_zero: got \('U',\)"),
     ({"from_zero": ("Wo",)}, "no layer adds anything"),
     ({"from_zero": ("Wq",), "opt": tp.Adam()}, "the gradient of Wk vanishes"),
     ({"from_zero": ("Wq",), "opt": tp.SGD(weight_decay=0.1)}, "with weight_decay: 0.1"),
     ({"from_zero": ("Wk",), "net": replace(SMALL, head_dim=3, qk_norm=True)}, "divides 0 by 0"),
-    ({"from_zero": ("Wq",), "net": tp.ResNet()}, r"allowed is \(\)")])
+    ({"from_zero": ("Wq",), "net": tp.ResNet()}, r"expected \(\)")])
 def test_what_may_not_start_at_zero_is_refused(options: dict, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.classify(HALF, HALF, **{"net": SMALL, **options})

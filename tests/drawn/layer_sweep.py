@@ -59,7 +59,7 @@ class LayerSweep:
         carried = {term.source for line in self.lines for term in line.terms if term.lag} | {"x"}
         object.__setattr__(self, "carried", frozenset(carried))
         if any(term.source == "x" and not term.lag for line in self.lines for term in line.terms):
-            raise ValueError("lines: a line that reads x of its own layer given; allowed are lags of at least 1")
+            raise ValueError("lines: got a line that reads x of its own layer; expected lags of at least 1")
 
     @property
     def first(self) -> int:

@@ -25,7 +25,7 @@ def measured_power(depths: Sequence[int], logs: Sequence[np.ndarray],
     (True, True)
     """
     if len(depths) < 2 or len(logs) != len(depths) or any(len(one) < 2 for one in logs):
-        raise ValueError(f"logs: of {[len(one) for one in logs]} networks at {len(depths)} depths given; allowed are "
+        raise ValueError(f"logs: got those of {[len(one) for one in logs]} networks at {len(depths)} depths; expected "
                          "at least two depths, and at each of them two networks")
     means = np.array([float(np.mean(one)) for one in logs])
     errors = np.array([float(np.std(one, ddof=1)) / np.sqrt(len(one)) for one in logs])

@@ -129,7 +129,7 @@ class _Run:
         self.names |= {name: float(value) for name, value in data.items() if np.ndim(value) == 0}
         count = len(program.vectors) + self._products(program.body, dict(self.names))
         if count > MOST_KETS:
-            raise MemoryError(f"program {program.name}: {count} products given; allowed are {MOST_KETS}")
+            raise MemoryError(f"program {program.name}: got {count} products; expected {MOST_KETS}")
         self.space = _Space(count)
         self.members = _Members(self._given)
         self.arrays = {name: [float(v) for v in value] for name, value in data.items() if np.ndim(value) == 1}
@@ -202,7 +202,7 @@ class _Run:
     @singledispatchmethod
     def _source(self, node: sp.Expr) -> str:
         if not (node.is_number and node.is_real):
-            raise ValueError(f"program {self.program.name}: {node} has no rule; allowed are linear programs")
+            raise ValueError(f"program {self.program.name}: {node} has no rule; expected linear programs")
         return f"({node})" if node.is_Integer else repr(float(node))
 
     @_source.register(Member)
@@ -228,7 +228,7 @@ class _Run:
         vectors = [f for f in factors if kind(f) == "vector"]
         numbers = sp.Mul(*(f for f in factors if f not in vectors))
         if len(vectors) != 2:
-            raise ValueError(f"{node}: allowed are means of the products of two vectors")
+            raise ValueError(f"{node}; expected means of the products of two vectors")
         return f"{self._source(numbers)} * mean({', '.join(map(self._source, vectors))})"
 
     @_source.register(LossDerivative)
@@ -252,7 +252,7 @@ class _Run:
     @_source.register(sp.Pow)
     def _power(self, node: sp.Pow) -> str:
         if kind(node) != "scalar":
-            raise ValueError(f"program {self.program.name}: {node} has no rule; allowed are linear programs")
+            raise ValueError(f"program {self.program.name}: {node} has no rule; expected linear programs")
         return f"({self._source(node.base)} ** {self._source(node.exp)})"
 
     @_source.register(sp.Symbol)

@@ -76,7 +76,7 @@ def test_kinks_in_tables_are_the_rules_closed_forms(f: sp.Expr, j: int, k: int) 
 
 @pytest.mark.parametrize("j, k", [(3, 3), (4, 2), (4, 4), (5, 3), (1, 0), (2, 3)])
 def test_kinks_too_sharp_or_odd_are_refused(j: int, k: int) -> None:
-    with pytest.raises(ValueError, match=f"{j} and {k} given"):
+    with pytest.raises(ValueError, match=f"got {j} and {k}"):
         overlap_function(sp.Max(H, 0), sp.Max(H, 0), j, k)
 
 

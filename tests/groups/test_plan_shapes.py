@@ -191,13 +191,13 @@ def test_nothing_changes_at_the_base() -> None:
 
 def test_settings_that_an_optimizer_does_not_have_are_refused() -> None:
     model = model_of(gpt(4, 32))
-    with pytest.raises(ValueError, match="^weight_decay: 0.1 given with adam"):
+    with pytest.raises(ValueError, match="^weight_decay: got 0.1 with adam"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="adam").groups(model, 1e-3, 0.1)
-    with pytest.raises(ValueError, match="^eps: 1e-08 given; sgd has none"):
+    with pytest.raises(ValueError, match="^eps: got 1e-08; sgd has none"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="sgd").groups(model, 1e-3, eps=1e-8)
     with pytest.raises(ValueError, match="^odd: a parameter that the plan does not know"):
         plan_shapes(gpt(2, 32), gpt(4, 32)).groups(model_of({"odd": (3,)}), 1e-3)
-    with pytest.raises(ValueError, match="^optimizer: 'lion' given"):
+    with pytest.raises(ValueError, match="^optimizer: got 'lion'"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="lion")
 
 
@@ -209,7 +209,7 @@ def test_forms_of_other_trainers() -> None:
     for form, key in (("hf", "params"),):
         rules = plan.to(form)
         assert all(sum(re.fullmatch(rule[key], name) is not None for rule in rules) == 1 for name in target)
-    with pytest.raises(ValueError, match="^form: 'nemo' given, which has one eps"):
+    with pytest.raises(ValueError, match="^form: got 'nemo', which has one eps"):
         plan.to("nemo")
     nemo = plan_shapes(gpt(2, 32), target, "completep", forward="multiplier", ties=TIES).to("nemo")
     assert nemo["eps_scale"] == 0.25 and {"pattern", "lr_mult", "wd_mult"} == set(nemo["param_group_overrides"][0])

@@ -92,7 +92,7 @@ def test_orthonormal_rows_keep_their_order() -> None:
 def test_depths_are_doublings() -> None:
     assert Refinement.of(64, 8) == Refinement(8, 3) and Refinement.of(3, 3).level == 0 and Refinement(5, 2).depth == 20
     for depth, coarsest in ((12, 8), (4, 8), (24, 8)):
-        with pytest.raises(ValueError, match=f"^depth: {depth} given with coarsest={coarsest}; allowed is"):
+        with pytest.raises(ValueError, match=f"^depth: got {depth} with coarsest={coarsest}; expected"):
             Refinement.of(depth, coarsest)
 
 

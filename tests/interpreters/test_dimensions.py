@@ -96,14 +96,14 @@ def test_conditioned_networks_of_several_dimensions_have_the_law_of_dense_ones()
 
 
 def test_bad_sizes_and_data_are_refused() -> None:
-    for settings_given, said in (({"d_in": 0}, "d_in: 0 given; allowed is a whole number of at least 1"),
-                                 ({"d_out": 1.5}, "d_out: 1.5 given"),
-                                 ({"probes": -1, "batch": True}, "probes: -1 given"),
-                                 ({"probes": 2}, "probes: 2 given with batch=False")):
+    for settings_given, said in (({"d_in": 0}, "d_in: got 0; expected a whole number of at least 1"),
+                                 ({"d_out": 1.5}, "d_out: got 1.5"),
+                                 ({"probes": -1, "batch": True}, "probes: got -1"),
+                                 ({"probes": 2}, "probes: got 2 with batch=False")):
         with pytest.raises(ValueError, match=said):
             tp.program(tp.ResNet(), tp.SGD(), SCALE, **settings_given)  # type: ignore[arg-type]
     program = tp.program(tp.ResNet(), tp.SGD(), SCALE, d_out=2)
-    with pytest.raises(ValueError, match=r"y: data of shape \(1, 3\) given; the program reads 2 along the last axis"):
+    with pytest.raises(ValueError, match=r"y: got data of shape \(1, 3\); expected 2 along the last axis"):
         run_program(program, {"T": 1, "L": 1}, dict(xi=[1.0], y=np.ones((1, 3))), 10)
-    with pytest.raises(ValueError, match=r"y: data of shape \(1,\) given; the program reads"):
+    with pytest.raises(ValueError, match=r"y: got data of shape \(1,\); the program reads"):
         run_program(program, {"T": 1, "L": 1}, dict(xi=[1.0], y=[1.0]), 10)

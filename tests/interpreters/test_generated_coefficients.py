@@ -123,14 +123,14 @@ def test_losses_of_ones_own() -> None:
                   read_coefficients(task, tp.SGD(0.05), tp.DepthScaling(), 3))
     problem = tp.Problem(tp.ResNet(), tp.Task(xi, y, Cubic()), tp.SGD(0.05), tp.DepthScaling(), depth=3)
     method = tp.methods.Coefficients(generated=True)
-    with pytest.raises(ValueError, match="loss: .*Cubic.* given, without expression"):
+    with pytest.raises(ValueError, match="loss: got .*Cubic.*, without expression"):
         tp.train(problem, method=method)
-    with pytest.raises(ValueError, match="loss: .*Cubic.* given, without expression"):
+    with pytest.raises(ValueError, match="loss: got .*Cubic.*, without expression"):
         read_generated(problem.task, tp.SGD(0.05), tp.DepthScaling(), 3)
     assert tp.methods.Coefficients().refuses(problem) is None
-    with pytest.raises(ValueError, match="generated: 'yes' given"):
+    with pytest.raises(ValueError, match="generated: got 'yes'"):
         tp.methods.Coefficients(generated="yes")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="loss: 'hinge' given; allowed are 'mse', 'logistic', 'softmax', a function"):
+    with pytest.raises(ValueError, match="loss: got 'hinge'; expected 'mse', 'logistic', 'softmax', a function"):
         row_rule("hinge")
 
 

@@ -175,13 +175,13 @@ def test_bad_calls_are_refused_before_the_work() -> None:
     program = statements(x=MatVec(W[0], A), y=MatVec(Transpose(W[0]), X), z=MatVec(V[0], B))
     # a, b and 1, two products with W; three with any, both ways
     for balance, least, what in (("initial", 40, "one matrix"), ("all", 72, "all matrices")):
-        said = f"samples: {least - 1} given; program p .* products with {what} and .* at least {least} are needed"
+        said = f"samples: got {least - 1}; program p .* products with {what} and .* at least {least} are needed"
         with pytest.raises(ValueError, match=said):
             run_particles(program, {}, samples=least - 1, balance=balance)
         assert isinstance(run_particles(program, {}, samples=least, balance=balance), ParticleRun)
-    with pytest.raises(ValueError, match="batches: 1 given; allowed is a whole number of at least 2"):
+    with pytest.raises(ValueError, match="batches: got 1; expected a whole number of at least 2"):
         run_particles(program, {}, batches=1)
-    with pytest.raises(ValueError, match="balance: 'none' given; allowed are 'initial', 'all'"):
+    with pytest.raises(ValueError, match="balance: got 'none'; expected 'initial', 'all'"):
         run_particles(program, {}, balance="none")
     for samples, what in ((10**11, "program p"), (10**8, "1000 batches of program p")):
         with pytest.raises(MemoryError, match=f"^{what} with 3 products of width {samples} needs .* GiB"):

@@ -222,16 +222,16 @@ def test_scalars_are_computed_with() -> None:
 def test_what_is_given_is_checked_before_the_work() -> None:
     good = dict(xi=[1.0, 1.0], y=[1.0, 1.0], alpha=0.5, gamma=0.5)
     for sizes, data, message in (
-            ({T: 2}, good, r"sizes: \['T'\] given; .* needs \['T', 'L'\]"),
-            ({T: 2, L: 0}, good, "L: 0 given"),
-            ({T: 2, L: 2}, {**good, "eta": 1.0}, r"data: .*'eta'.* given; .* needs \['alpha', 'gamma', 'xi', 'y'\]"),
-            ({T: 2, L: 2}, {**good, "xi": [1.0]}, r"xi: data of shape \(1,\) given; the program reads xi\[1\]"),
-            ({T: 2, L: 2}, {**good, "y": 1.0}, r"y: data of shape \(\) given; the program reads y\[0\]"),
+            ({T: 2}, good, r"sizes: got \['T'\]; .* needs \['T', 'L'\]"),
+            ({T: 2, L: 0}, good, "L: got 0"),
+            ({T: 2, L: 2}, {**good, "eta": 1.0}, r"data: got .*'eta'.*; .* needs \['alpha', 'gamma', 'xi', 'y'\]"),
+            ({T: 2, L: 2}, {**good, "xi": [1.0]}, r"xi: got data of shape \(1,\); expected xi\[1\]"),
+            ({T: 2, L: 2}, {**good, "y": 1.0}, r"y: got data of shape \(\); expected y\[0\]"),
             ({T: 2, L: 2}, {**good, "xi": [1.0, np.nan]}, "xi: 1 values are NaN")):
         with pytest.raises(ValueError, match=message):
             read_program_coefficients(BUILT_IN, sizes, data)
     before = Program("before", (U,), (), (F[1 + L],), (Assign(Family(Vector, "y")(), F[L - 2] * U),), (L,))
-    with pytest.raises(ValueError, match=r"f: data of shape \(3,\) given; the program reads f\[-1\]"):
+    with pytest.raises(ValueError, match=r"f: got data of shape \(3,\); expected f\[-1\]"):
         read_program_coefficients(before, {L: 1}, {"f": [1, 2, 3]})
     with pytest.raises(NotRational, match=r"is not rational; exact evaluation takes .* \(L = 4 for L\^\(1/2\)\)"):
         read_program_coefficients(BUILT_IN, {T: 2, L: 2}, good, exact=True)
@@ -246,5 +246,5 @@ def test_what_is_asked_of_a_reading_must_be_there(proved: ProgramCoefficients) -
         proved.ket(Hat(MatVec(W0[0, 1], NV)))
     with pytest.raises(ValueError, match=r"x\[7, 0\], which is neither given nor assigned"):
         proved.ket(X[7, 0])
-    with pytest.raises(ValueError, match=r"'g' given; .* assigns the scalars \['chi', 'f'\]"):
+    with pytest.raises(ValueError, match=r"got 'g'; .* assigns: \['chi', 'f'\]"):
         proved.series("g")

@@ -102,7 +102,7 @@ def test_a_side_without_a_value_is_a_difference() -> None:
 
 
 def test_what_has_no_values_is_refused() -> None:
-    with pytest.raises(ValueError, match="allowed is what tp.kets"):
+    with pytest.raises(ValueError, match="expected what tp.kets"):
         tp.check_steps(tp.program(tp.ResNet(), tp.SGD(0.7), SCALE), SIZES, DATA)
     with pytest.raises(UnhandledNode, match="not linear"):
         tp.check_steps(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(0.7), SCALE)), SIZES, DATA)

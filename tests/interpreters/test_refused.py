@@ -82,13 +82,13 @@ def test_a_block_of_one_expression_is_what_it_says() -> None:
     (sp.sign(h), "its derivative"), (sp.Heaviside(h), "its derivative"), (sp.floor(h), "its derivative")])
 def test_an_activation_without_gaussian_means_is_not_sampled(phi: sp.Expr, where: str) -> None:
     for width in (tp.oo, 100):
-        with pytest.raises(ValueError, match=rf"phi: {re.escape(str(phi))} given; {where}"):
+        with pytest.raises(ValueError, match=rf"phi: got {re.escape(str(phi))}; {where}"):
             tp.train(tp.ResNet(phi), TASK, OPT, SCALE, depth=3, width=width, progress=begun)
 
 
 def test_activations_that_are_not_real_are_refused_as_they_are_given() -> None:
     for phi in (sp.I * h, sp.zoo * h, sp.oo * h):
-        with pytest.raises(ValueError, match="phi: .* given; allowed are functions with real values"):
+        with pytest.raises(ValueError, match="phi: got .*; expected functions with real values"):
             tp.ResNet(phi)
 
 
@@ -129,5 +129,5 @@ def test_too_few_particles_for_the_steps_are_refused_before_the_work() -> None:
     """8 directions for each: 1, U, nV, and 2 products of a step with a matrix."""
     for steps in (3, 30):
         task, least = tp.Task(np.ones(steps), np.ones(steps)), 8 * (3 + 2 * steps)
-        with pytest.raises(ValueError, match=f"samples: {least - 1} given; .* at least {least} are needed"):
+        with pytest.raises(ValueError, match=f"samples: got {least - 1}; .* at least {least} are needed"):
             tp.train(tp.ResNet("tanh"), task, OPT, SCALE, depth=2, samples=least - 1, progress=begun)

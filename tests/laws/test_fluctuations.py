@@ -83,7 +83,7 @@ def test_a_width_is_a_whole_number_or_refused(n: Any) -> None:
     try:
         found = RUN.at_width(n)
     except ValueError as refusal:
-        assert "n: " in str(refusal) and "allowed is a whole number of at least 1" in str(refusal)
+        assert "n: " in str(refusal) and "expected a whole number of at least 1" in str(refusal)
         assert number is None or not (isinstance(n, int) and 1 <= n <= 2**53)
         return
     assert number is not None and number >= 1 and number == int(number)

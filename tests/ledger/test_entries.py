@@ -136,7 +136,7 @@ def test_results_cite_what_they_rest_on() -> None:
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):
         assert tp.cite(result).key.split("/")[1] == key
-    with pytest.raises(ValueError, match="what: 1.0 given; allowed is a key"):
+    with pytest.raises(ValueError, match="what: got 1.0; expected a key"):
         tp.cite(1.0)
 
 

@@ -24,9 +24,9 @@ def test_cycles_are_named() -> None:
 
 
 def test_unknown_keys_are_named_with_who_uses_them_and_what_is_near() -> None:
-    with pytest.raises(ValueError, match="'p/secnd' given; the ledger has no such entry; .* near are 'p/second'"):
+    with pytest.raises(ValueError, match="got 'p/secnd'; the ledger has no such entry; .* near are 'p/second'"):
         check(ALL, ["p/secnd"])
-    with pytest.raises(ValueError, match="p/fourth uses what is not there: key: 'p/thrid' given"):
+    with pytest.raises(ValueError, match="p/fourth uses what is not there: key: got 'p/thrid'"):
         closure({**ALL, "p/fourth": entry("p/fourth", uses=("p/thrid",))})
 
 

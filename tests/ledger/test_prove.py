@@ -43,6 +43,6 @@ def test_a_failing_check_is_exit_status_1(ledger: dict[str, Entry], tmp_path: Pa
 def test_an_unknown_key_is_exit_status_2(ledger: dict[str, Entry], tmp_path: Path,
                                          capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prove", "p/god", "-o", str(tmp_path / "none")]) == 2
-    assert capsys.readouterr().err == ("tpcalc prove: key: 'p/god' given; the ledger has no such entry; allowed "
-                                       "are its keys, near are 'p/good'\n")
+    assert capsys.readouterr().err == ("tpcalc prove: key: got 'p/god'; the ledger has no such entry; expected "
+                                       "its keys, near are 'p/good'\n")
     assert not (tmp_path / "none").exists()

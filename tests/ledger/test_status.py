@@ -64,7 +64,7 @@ def test_slips_are_said_with_the_worst_first() -> None:
     (dict(derive=lambda: 1 / 0), "derive raised ZeroDivisionError"),
     (dict(evidence=lambda: measured(1.1)), "evidence does not hold: something: 1.1"),
     (dict(evidence=lambda: measured(float("nan"))), "evidence does not hold"),
-    (dict(evidence=lambda: Evidence()), "evidence raised ValueError: evidence: nothing given"),
+    (dict(evidence=lambda: Evidence()), "evidence raised ValueError: evidence: got nothing"),
     (dict(errata=(erratum(printed=1.0),)), "the printed form of the first line passes its witness"),
     (dict(errata=(erratum(corrected=2.0),)), "the corrected form of the first line fails its witness"),
     (dict(errata=(erratum(corrected=float("nan")),)), "the corrected form of the first line fails its witness"),
@@ -117,7 +117,7 @@ def test_the_table_has_every_entry_and_every_failure() -> None:
 
 
 def test_entries_that_make_no_sense_are_refused() -> None:
-    for options, message in ((dict(kind="idea"), "kind 'idea' given"), (dict(uses=("paper/square",)), "uses itself"),
+    for options, message in ((dict(kind="idea"), "got kind 'idea'"), (dict(uses=("paper/square",)), "uses itself"),
                              (dict(kind="definition", derive=proof), "a definition has nothing to derive")):
         with pytest.raises(ValueError, match=message):
             entry(**options)

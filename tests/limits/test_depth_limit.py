@@ -147,16 +147,16 @@ def test_where_there_is_no_limit_equations_are_refused(limit: tp.DepthLimit) -> 
 
 
 @pytest.mark.parametrize("values, what", [
-    ({"alpha": 0.5}, "no value for gamma"), ({"alpha": 0.5, "gamma": 0.5, "beta": 1}, "beta given"),
+    ({"alpha": 0.5}, "no value for gamma"), ({"alpha": 0.5, "gamma": 0.5, "beta": 1}, "got beta"),
     ({"alpha": float("nan"), "gamma": 0}, "alpha"), ({"alpha": 1j, "gamma": 0}, "alpha"),
-    ({"alpha": sp.Symbol("x"), "gamma": 0}, "alpha: x given"), ({"alpha": True, "gamma": 0}, "alpha")])
+    ({"alpha": sp.Symbol("x"), "gamma": 0}, "alpha: got x"), ({"alpha": True, "gamma": 0}, "alpha")])
 def test_bad_points_are_named(limit: tp.DepthLimit, values: dict, what: str) -> None:
     with pytest.raises(ValueError, match=what):
         limit.at(**values)
 
 
 def test_bad_programs_are_named() -> None:
-    with pytest.raises(ValueError, match="recursion: 3 given"):
+    with pytest.raises(ValueError, match="recursion: got 3"):
         tp.depth_limit(3)  # type: ignore[arg-type]
     ends = tp.recursion(tp.kets(tp.program(tp.ResNet(train_embedding_readout=True), tp.SGD(), tp.DepthScaling())))
     with pytest.raises(ValueError, match="vector outside the layers"):

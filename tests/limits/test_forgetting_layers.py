@@ -34,7 +34,7 @@ def network(phi: object, block: object, keep: object) -> tp.ResNet:
 @example("relu", "mlp", Fraction(9, 10))
 def test_what_layers_keep_decides(phi: str, block: object, keep: Fraction) -> None:
     if keep == 0:
-        with pytest.raises(ValueError, match="allowed is a number other than 0"):
+        with pytest.raises(ValueError, match="expected a number other than 0"):
             network(phi, block, keep)
         return
     form = normal_form(tp.program(network(phi, block, keep), tp.SGD(), SCALE))

@@ -154,9 +154,9 @@ def test_float32_is_float32_throughout() -> None:
 
 
 def test_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="namespace: 'tensorflow' given; allowed are 'numpy', 'torch', 'cupy', 'jax'"):
+    with pytest.raises(ValueError, match="namespace: got 'tensorflow'; expected 'numpy', 'torch', 'cupy', 'jax'"):
         Arrays("tensorflow")
-    with pytest.raises(ValueError, match="dtype: 'float16' given; allowed are 'float32', 'float64'"):
+    with pytest.raises(ValueError, match="dtype: got 'float16'; expected 'float32', 'float64'"):
         Arrays("numpy", "float16")
     real = importlib.import_module
 

@@ -158,12 +158,12 @@ def test_losses_of_ones_own() -> None:
 
 def test_what_is_not_there_is_named_before_the_work() -> None:
     program = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t] * A + MatVec(W[0], B)),)), data=(G[t],))
-    with pytest.raises(ValueError, match=r"g: data of shape \(2,\) given; the program reads g\[2\]"):
+    with pytest.raises(ValueError, match=r"g: got data of shape \(2,\); expected g\[2\]"):
         run_dense(program, {"T": 3}, {"g": [1.0, 2.0]}, WIDTH)
     one_by_one = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t - 1] * A),)), data=(G[t],))
     at_once = looped(Assign(F[0], sp.Sum(G[k - 1] * Mean(A), (k, 0, T - 1))), data=(G[t],))
     for program, steps in ((one, steps) for one in (one_by_one, at_once) for steps in (1, 2, 3)):
-        with pytest.raises(ValueError, match=rf"g: data of shape \({steps},\) given; the program reads g\[-1\]"):
+        with pytest.raises(ValueError, match=rf"g: got data of shape \({steps},\); expected g\[-1\]"):
             run_dense(program, {"T": steps}, {"g": [1.0] * steps}, WIDTH)
     late = looped(Assign(x[0], A), Assign(x[1], A), Loop(t, sp.Integer(2), T, (Assign(x[t], x[2 * t - 3]),)))
     with pytest.raises(ValueError, match=r"x\[3\] := x\[3\] reads x\[3\], which is neither given nor assigned"):
@@ -193,9 +193,9 @@ def test_weights_go_in_and_come_out() -> None:
     assert np.array_equal(one.series("f"), two.series("f"))
     assert all(np.array_equal(weights[name], value) for name, value in before.items())
     assert not np.array_equal(one.series("f"), run_dense(program, sizes, data, WIDTH, seed=6).series("f"))
-    with pytest.raises(ValueError, match=r"weights: \['U', 'W'\] given; allowed are \['U', 'W', 'nV'\], all of them"):
+    with pytest.raises(ValueError, match=r"weights: got \['U', 'W'\]; expected \['U', 'W', 'nV'\], all of them"):
         run_dense(program, sizes, data, WIDTH, weights={name: weights[name] for name in "UW"})
-    with pytest.raises(ValueError, match=r"weights\['U'\]: shape \(3,\) given; allowed is \(9,\)"):
+    with pytest.raises(ValueError, match=r"weights\['U'\]: got shape \(3,\); expected \(9,\)"):
         run_dense(program, sizes, data, WIDTH, weights={**weights, "U": np.ones(3)})
 
 

@@ -102,7 +102,7 @@ def test_float32_stays_float32_and_sizes_are_asked_for_before_the_work() -> None
     assert np.all(np.isfinite(small.series("f"))) and exact.stack("x", 0, 1).dtype == np.float64
     with pytest.raises(MemoryError, match="with 24 products of width 100000000000 needs"):
         conditioned(program, sizes, data, 10**11)
-    with pytest.raises(ValueError, match="samples: 10 given; program .* up to 12 products with one matrix and has 2 "):
+    with pytest.raises(ValueError, match="samples: got 10; program .* up to 12 products with one matrix and has 2 "):
         particles(program, sizes, data, 10)
 
 
@@ -140,7 +140,7 @@ def test_the_fewest_particles_are_enough_and_one_less_is_refused(block: str, opt
     program, sizes, data = training(block, opt, 2)
     least = least_samples(program, sizes, data)
     assert np.all(np.isfinite(particles(program, sizes, data, least, batches=2).series("f")))
-    with pytest.raises(ValueError, match=f"samples: {least - 1} given.* at least {least} are needed"):
+    with pytest.raises(ValueError, match=f"samples: got {least - 1}.* at least {least} are needed"):
         particles(program, sizes, data, least - 1, batches=2)
 
 

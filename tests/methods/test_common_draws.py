@@ -110,7 +110,7 @@ def test_depths_that_do_not_settle_are_refused_with_what_was_seen(monkeypatch: p
         return np.array([noise + np.log2(8 * 2**level) ** 2 / 10 for level in job.levels])
 
     monkeypatch.setattr(common_draws, "_run", grows)
-    with pytest.raises(tp.Divergence, match=r"^depth: tp.oo given; outputs at depths 8, 16, 32.* do not settle: from "
+    with pytest.raises(tp.Divergence, match=r"^depth: got tp.oo; outputs at depths 8, 16, 32.* do not settle: from "
                                             r"each to the next they change by 7.00e-01, 9.00e-01") as caught:
         tp.train(PRE, method=CommonDraws(budget=1e7))
     assert caught.value.step is None
@@ -126,9 +126,9 @@ def test_a_sampled_network_that_blows_up_is_a_divergence_with_its_place() -> Non
     (dict(scale=tp.DepthScaling(0.25, 0.75)), tp.Divergence, "explodes at initialization"),
     (dict(scale=tp.DepthScaling(0.5, 0), opt=tp.SignSGD(0.5)), tp.Divergence, "a limit needs alpha >= 1/2"),
     (dict(scale=tp.DepthScaling(sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2)), ValueError,
-     "depth: tp.oo given; no rule says whether there is a limit: block: pre_nonlin given"),
-    (dict(depth=8), ValueError, "method: 'common_draws' given with depth 8"),
-    (dict(width=64), ValueError, "method: 'common_draws' given with width 64")])
+     "depth: got tp.oo; no rule says whether there is a limit: block: got pre_nonlin"),
+    (dict(depth=8), ValueError, "method: got 'common_draws' with depth 8"),
+    (dict(width=64), ValueError, "method: got 'common_draws' with width 64")])
 def test_no_limit_is_an_answer_and_no_rule_a_refusal(change: dict, kind: type, said: str) -> None:
     asked = replace(PRE, **change)
     with pytest.raises(kind) as caught:
@@ -138,9 +138,9 @@ def test_no_limit_is_an_answer_and_no_rule_a_refusal(change: dict, kind: type, s
 
 
 def test_layers_are_not_known() -> None:
-    with pytest.raises(ValueError, match="^keep_nodes: 'all' given; method='common_draws' knows outputs alone"):
+    with pytest.raises(ValueError, match="^keep_nodes: got 'all'; method='common_draws' knows outputs alone"):
         tp.train(PRE, method=QUICK, keep_nodes="all")
-    with pytest.raises(ValueError, match="a run by method='common_draws' given"):
+    with pytest.raises(ValueError, match="got a run by method='common_draws'"):
         tp.train(PRE, method=QUICK).forward_covariance
 
 
@@ -148,7 +148,7 @@ def test_layers_are_not_known() -> None:
                                     dict(batches=15), dict(coarsest=0), dict(seed=-1), dict(executor=3)])
 def test_options_that_mean_nothing_are_refused(option: dict) -> None:
     name, = option
-    with pytest.raises(ValueError, match=f"^{name}: .* given; allowed is"):
+    with pytest.raises(ValueError, match=f"^{name}: got .*; expected"):
         CommonDraws(**option)
 
 
@@ -246,5 +246,5 @@ def test_convergence_shares_draws_where_it_can() -> None:
     assert methods_at([replace(PRE, depth=depth) for depth in (2, 3)], "particles") == [tp.methods.Particles()] * 2
     real = [replace(problem, width=16) for problem in problems]
     assert [one.coarsest for one in methods_at(real, "conditioned")] == [2, 2, 2]  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="^depth: 12 given with coarsest=8"):
+    with pytest.raises(ValueError, match="^depth: got 12 with coarsest=8"):
         tp.train(replace(PRE, depth=12), method=tp.methods.Particles(coarsest=8))

@@ -107,9 +107,9 @@ def test_gradients_of_rounding_alone_are_no_directions() -> None:
 
 def test_few_batches_and_rounded_numbers_tell_nothing() -> None:
     net, task, opt = TAKEN[0]
-    with pytest.raises(ValueError, match="batches: 2 given with Muon"):
+    with pytest.raises(ValueError, match="batches: got 2 with Muon"):
         tp.train(net, task, opt, SCALE, 2, method=tp.methods.Particles(batches=2))
-    with pytest.raises(ValueError, match="dtype: 'float32' given with Muon"):
+    with pytest.raises(ValueError, match="dtype: got 'float32' with Muon"):
         tp.train(net, task, opt, SCALE, 2, method=tp.methods.Particles(dtype="float32"))
     assert tp.train(net, task, opt, SCALE, 2, 64, method=tp.methods.Conditioned(dtype="float32")).width == 64
     assert tp.train(tp.ResNet(), BATCH, opt, SCALE, 2, method=tp.methods.Particles(512, dtype="float32")).width is None

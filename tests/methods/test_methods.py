@@ -37,22 +37,22 @@ def test_flat_options_are_those_of_the_method(problem: tp.Problem, method: Any, 
                                     {"executor": ThreadPoolExecutor(1)}])
 def test_options_beside_a_method_that_has_its_own_are_refused(option: dict) -> None:
     name, = option
-    with pytest.raises(ValueError, match=f"^{name}: .* given with method=Particles.*; options belong to the method"):
+    with pytest.raises(ValueError, match=f"^{name}: got .* with method=Particles.*; options belong to the method"):
         tp.train(TANH, method=Particles(samples=100), **option)
 
 
 @pytest.mark.parametrize("make, said", [
-    (lambda: Particles(samples=0), "samples: 0 given; allowed is a whole number of at least 1"),
-    (lambda: Particles(batches=1), "batches: 1 given; allowed is a whole number of at least 2"),
-    (lambda: Particles(batches=None), "batches: None given"),  # type: ignore[arg-type]
-    (lambda: Particles(seed=-1), "seed: -1 given"),
-    (lambda: Particles(executor=4), "executor: 4 given"),  # type: ignore[arg-type]
-    (lambda: Conditioned(dtype="float16"), "dtype: 'float16' given"),
-    (lambda: Conditioned(seed=0.5), "seed: 0.5 given"),  # type: ignore[arg-type]
-    (lambda: Dense(seed=True), "seed: True given"),
-    (lambda: Dense(weights=[1.0]), "weights: [1.0] given"),  # type: ignore[arg-type]
+    (lambda: Particles(samples=0), "samples: got 0; expected a whole number of at least 1"),
+    (lambda: Particles(batches=1), "batches: got 1; expected a whole number of at least 2"),
+    (lambda: Particles(batches=None), "batches: got None"),  # type: ignore[arg-type]
+    (lambda: Particles(seed=-1), "seed: got -1"),
+    (lambda: Particles(executor=4), "executor: got 4"),  # type: ignore[arg-type]
+    (lambda: Conditioned(dtype="float16"), "dtype: got 'float16'"),
+    (lambda: Conditioned(seed=0.5), "seed: got 0.5"),  # type: ignore[arg-type]
+    (lambda: Dense(seed=True), "seed: got True"),
+    (lambda: Dense(weights=[1.0]), "weights: got [1.0]"),  # type: ignore[arg-type]
     (lambda: Dense(weights={"W": [np.nan]}), "weights['W']: 1 values are NaN"),
-    (lambda: Dense(1, {"W": [1.0]}), "seed: 1 given with weights")])
+    (lambda: Dense(1, {"W": [1.0]}), "seed: got 1 with weights")])
 def test_options_that_mean_nothing_are_refused_when_the_method_is_made(make: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         make()
@@ -61,7 +61,7 @@ def test_options_that_mean_nothing_are_refused_when_the_method_is_made(make: Any
 
 @pytest.mark.parametrize("method", [Particles, Particles(samples=100).solve, object(), {"name": "dense"}])
 def test_what_is_no_method_is_refused(method: Any) -> None:
-    with pytest.raises(ValueError, match="^method: .* given; allowed are 'auto', 'coefficients', "):
+    with pytest.raises(ValueError, match="^method: got .*; expected 'auto', 'coefficients', "):
         tp.train(TANH, method=method)
 
 
@@ -118,9 +118,9 @@ def test_given_weights_are_what_the_network_starts_from() -> None:
     assert np.array_equal(run.initial_weights()["W"], kept["W"])
 
 
-@pytest.mark.parametrize("weights, said", [({}, "weights: [] given; allowed are ['U', 'W', 'nV'], all of them"),
+@pytest.mark.parametrize("weights, said", [({}, "weights: got []; expected ['U', 'W', 'nV'], all of them"),
                                            ({"U": np.ones(6), "W": np.ones((3, 6, 5)), "nV": np.ones(6)},
-                                            "weights['W']: shape (3, 6, 5) given; allowed is (3, 6, 6)")])
+                                            "weights['W']: got shape (3, 6, 5); expected (3, 6, 6)")])
 def test_weights_of_another_network_are_refused(weights: dict, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.train(LINEAR, method=Dense(weights=weights))
@@ -129,7 +129,7 @@ def test_weights_of_another_network_are_refused(weights: dict, said: str) -> Non
 
 @pytest.mark.parametrize("problem, method", [(TANH, Particles(samples=100)), (REAL, Conditioned())])
 def test_only_dense_runs_know_initial_weights(problem: tp.Problem, method: Any) -> None:
-    with pytest.raises(ValueError, match=f"^initial_weights: a run by method='{method.name}' given"):
+    with pytest.raises(ValueError, match=f"^initial_weights: got a run by method='{method.name}'"):
         tp.train(problem, method=method).initial_weights()
 
 
@@ -141,7 +141,7 @@ class Constant:
     value: float = 1.0
 
     def refuses(self, problem: tp.Problem) -> str | None:
-        return None if problem.layers == 3 else f"depth: {problem.depth} given; allowed is 3"
+        return None if problem.layers == 3 else f"depth: got {problem.depth}; expected 3"
 
     def solve(self, problem: tp.Problem, keep_nodes: Any = None, progress: Any = None) -> tp.Run:
         return outputs_alone(problem, self.name, np.full(problem.task.targets.shape, self.value), 0.5)
@@ -154,9 +154,9 @@ def test_a_method_from_elsewhere_is_a_method() -> None:
     assert pickle.loads(pickle.dumps(run)).losses.shape == (3,)
     table = tp.methods.table(TANH, [Constant(), Particles()])
     assert table.chosen == "constant" and str(table).splitlines()[1].split() == ["particles", "takes", "it"]
-    with pytest.raises(ValueError, match="^depth: oo given; allowed is 3"):
+    with pytest.raises(ValueError, match="^depth: got oo; expected 3"):
         tp.train(tp.Problem(tp.ResNet(), TASK, tp.SGD(), tp.DepthScaling(), tp.oo), method=Constant())
-    with pytest.raises(ValueError, match="^seed: 0 given with method=Constant"):
+    with pytest.raises(ValueError, match="^seed: got 0 with method=Constant"):
         tp.train(TANH, method=Constant(), seed=0)
 
 
@@ -166,15 +166,15 @@ def test_a_method_from_elsewhere_is_a_method() -> None:
                                  lambda run: run.feature_difference(0, 0.5, 0.5),
                                  lambda run: run.gradient_difference(0, 0.5, 0.5)])
 def test_what_a_method_does_not_know_is_refused_by_its_name(ask: Any) -> None:
-    with pytest.raises(ValueError, match="a run by method='constant' given"):
+    with pytest.raises(ValueError, match="got a run by method='constant'"):
         ask(tp.train(TANH, method=Constant()))
-    with pytest.raises(ValueError, match="fluctuations: a run by method='constant' given"):
+    with pytest.raises(ValueError, match="fluctuations: got a run by method='constant'"):
         tp.train(TANH, method=Constant()).fluctuations
 
 
 @pytest.mark.parametrize("outputs, probes, said", [
-    (np.ones(3), None, r"^outputs: shape \(3,\) given; allowed is \(3, 1, 1\)"),
-    (np.ones((3, 1, 1)), np.ones((3, 1, 1)), r"^probe_outputs: shape \(3, 1, 1\) given; allowed is None")])
+    (np.ones(3), None, r"^outputs: got shape \(3,\); expected \(3, 1, 1\)"),
+    (np.ones((3, 1, 1)), np.ones((3, 1, 1)), r"^probe_outputs: got shape \(3, 1, 1\); expected None")])
 def test_outputs_of_other_shapes_are_refused(outputs: Any, probes: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         outputs_alone(TANH, "constant", outputs, 0.0, probes)

@@ -74,19 +74,19 @@ def test_a_derivative_that_becomes_complex_is_refused_where_it_does() -> None:
 @pytest.mark.parametrize("returned", [lambda d: d.sum(), lambda d: d[:, 0], lambda d: d.tolist() + [[0.0]],
                                       lambda d: np.broadcast_to(d, (2, *d.shape)), lambda d: "x", lambda d: None])
 def test_losses_of_wrong_shape_are_refused_before_any_work(returned: Any) -> None:
-    with pytest.raises(ValueError, match=r"loss: its derivative\(f, y\) has shape .*; allowed are real numbers of"):
+    with pytest.raises(ValueError, match=r"loss: its derivative\(f, y\) has shape .*; expected real numbers of"):
         tp.Task(np.ones((2, 3, 1)), np.ones((2, 3, 1)), Quadratic(derivative=returned))
     with pytest.raises(ValueError, match=r"loss: its value\(f, y\) has shape"):
         tp.Task(np.ones((2, 3, 1)), np.ones((2, 3, 1)), Quadratic(lambda v: np.sum(v)))
 
 
 @pytest.mark.parametrize("loss, targets, said", [
-    ("logistic", [0.0, 1.0], "targets: 0.0 given with loss='logistic'; allowed are the labels -1 and 1"),
-    ("logistic", [0.5, 1.0], "targets: 0.5 given"),
-    ("softmax", [1.0, 1.0], "targets: 1 output given with loss='softmax'"),
-    ("softmax", np.array([[[2.0, -1.0]], [[0.0, 1.0]]]), r"targets: \[2.0, -1.0\] given with loss='softmax'"),
-    ("softmax", np.array([[[1.0, 0.0]], [[0.3, 0.3]]]), r"targets: \[0.3, 0.3\] given with loss='softmax'; allowed are"
-                                                        " probabilities"),
+    ("logistic", [0.0, 1.0], "targets: got 0.0 with loss='logistic'; expected the labels -1 and 1"),
+    ("logistic", [0.5, 1.0], "targets: got 0.5"),
+    ("softmax", [1.0, 1.0], "targets: got 1 output with loss='softmax'"),
+    ("softmax", np.array([[[2.0, -1.0]], [[0.0, 1.0]]]), r"targets: got \[2.0, -1.0\] with loss='softmax'"),
+    ("softmax", np.array([[[1.0, 0.0]], [[0.3, 0.3]]]), r"targets: got \[0.3, 0.3\] with loss='softmax'; expected "
+                                                        "probabilities"),
     ("softmax", np.array([[[1.0, 0.0]], [[1.0, 1.0]]]), "add up to 1")])
 def test_targets_follow_the_convention_of_their_loss(loss: str, targets: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -95,10 +95,10 @@ def test_targets_follow_the_convention_of_their_loss(loss: str, targets: Any, sa
 
 def test_the_conventions_hold_for_programs_and_probes_too() -> None:
     program = tp.program(NET, OPT, SCALE)
-    with pytest.raises(ValueError, match="allowed are the labels -1 and 1"):
+    with pytest.raises(ValueError, match="expected the labels -1 and 1"):
         run_program(program, {"T": 1, "L": 1}, {"xi": [1.0], "y": [0.0]}, 4, loss="logistic")
     task = tp.Task([1.0], [1.0], "logistic", probes=[[1.0]])
-    with pytest.raises(ValueError, match="allowed are the labels -1 and 1"):
+    with pytest.raises(ValueError, match="expected the labels -1 and 1"):
         tp.transfer(NET, task, OPT, SCALE, [2], [1.0], probe_targets=[[0.0]])
 
 
@@ -108,17 +108,17 @@ def test_probabilities_of_single_precision_are_probabilities() -> None:
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"samples": "nonsense"}, "samples: 'nonsense' given; allowed is a whole number of at least 1"),
-    ({"samples": True}, "samples: True given"), ({"samples": 0}, "samples: 0 given"),
-    ({"batches": 1}, "batches: 1 given; allowed is a whole number of at least 2"), ({"batches": 2.0}, "batches: 2.0"),
-    ({"executor": 4}, "executor: 4 given; allowed is what has submit, as executors of concurrent.futures"),
-    ({"keep_nodes": True}, "keep_nodes: True given; allowed are None, 'all' or layer times"),
-    ({"keep_nodes": "none"}, "keep_nodes: 'none' given"), ({"keep_nodes": 1.5}, "keep_nodes: 1.5 given"),
-    ({"progress": "yes"}, "progress: 'yes' given; allowed is a function, or None"),
-    ({"seed": -1}, "seed: -1 given; allowed is a whole number of at least 0"), ({"seed": "0"}, "seed: '0' given"),
-    ({"seed": False}, "seed: False given"), ({"method": "magic"}, "method: 'magic' given"),
-    ({"width": 50, "dtype": "float16"}, "dtype: 'float16' given; allowed are 'float32', 'float64'"),
-    ({"width": 50, "dtype": np.float32}, "dtype: <class 'numpy.float32'> given")])
+    ({"samples": "nonsense"}, "samples: got 'nonsense'; expected a whole number of at least 1"),
+    ({"samples": True}, "samples: got True"), ({"samples": 0}, "samples: got 0"),
+    ({"batches": 1}, "batches: got 1; expected a whole number of at least 2"), ({"batches": 2.0}, "batches: 2.0"),
+    ({"executor": 4}, "executor: got 4; expected what has submit, as executors of concurrent.futures"),
+    ({"keep_nodes": True}, "keep_nodes: got True; expected None, 'all' or layer times"),
+    ({"keep_nodes": "none"}, "keep_nodes: got 'none'"), ({"keep_nodes": 1.5}, "keep_nodes: got 1.5"),
+    ({"progress": "yes"}, "progress: got 'yes'; expected a function, or None"),
+    ({"seed": -1}, "seed: got -1; expected a whole number of at least 0"), ({"seed": "0"}, "seed: got '0'"),
+    ({"seed": False}, "seed: got False"), ({"method": "magic"}, "method: got 'magic'"),
+    ({"width": 50, "dtype": "float16"}, "dtype: got 'float16'; expected 'float32', 'float64'"),
+    ({"width": 50, "dtype": np.float32}, "dtype: got <class 'numpy.float32'>")])
 def test_options_that_mean_nothing_are_refused(options: dict, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.train(TANH, TASK, OPT, SCALE, 2, **options)
@@ -141,7 +141,7 @@ UNREAD: list[tuple[tp.ResNet, dict, dict]] = [
 @pytest.mark.parametrize("net, where, option", UNREAD)
 def test_options_that_the_method_does_not_read_are_refused(net: tp.ResNet, where: dict, option: dict) -> None:
     name, = option
-    with pytest.raises(ValueError, match=f"{name}: .* given; method='.*' does not read it"):
+    with pytest.raises(ValueError, match=f"{name}: got .*; method='.*' does not read it"):
         tp.train(net, TASK, OPT, SCALE, **{"depth": 2, **where, **option})
 
 
@@ -154,18 +154,18 @@ def test_options_that_the_method_reads_decide_something(net: tp.ResNet, where: d
 
 
 @pytest.mark.parametrize("refused, said", [
-    (lambda: tp.SGD(momentum=0.9, nesterov="yes"), "nesterov: 'yes' given; allowed are False and True"),  # type: ignore
-    (lambda: tp.SGD(weight_decay=0.1, decoupled=1), "decoupled: 1 given"),  # type: ignore[arg-type]
-    (lambda: tp.SGD(lr=True), "lr: True given"), (lambda: tp.SGD(momentum=True), "momentum: True given"),
-    (lambda: tp.SGD(momentum=[0.9]), "momentum: [0.9] given"),  # type: ignore[arg-type]
-    (lambda: tp.program(NET, OPT, SCALE, batch="yes"), "batch: 'yes' given"),  # type: ignore[arg-type]
-    (lambda: tp.program(NET, OPT, SCALE, batch=2), "batch: 2 given"),
-    (lambda: tp.ResNet(train_embedding_readout=1), "train_embedding_readout: 1 given"),  # type: ignore[arg-type]
-    (lambda: tp.convergence(NET, TASK, OPT, SCALE, [2, 4], executor=4), "executor: 4 given"),  # type: ignore[arg-type]
-    (lambda: tp.transfer(NET, TASK, OPT, SCALE, [2], [1.0], executor=4), "executor: 4 given"),  # type: ignore[arg-type]
+    (lambda: tp.SGD(momentum=0.9, nesterov="yes"), "nesterov: got 'yes'; expected False and True"),  # type: ignore
+    (lambda: tp.SGD(weight_decay=0.1, decoupled=1), "decoupled: got 1"),  # type: ignore[arg-type]
+    (lambda: tp.SGD(lr=True), "lr: got True"), (lambda: tp.SGD(momentum=True), "momentum: got True"),
+    (lambda: tp.SGD(momentum=[0.9]), "momentum: got [0.9]"),  # type: ignore[arg-type]
+    (lambda: tp.program(NET, OPT, SCALE, batch="yes"), "batch: got 'yes'"),  # type: ignore[arg-type]
+    (lambda: tp.program(NET, OPT, SCALE, batch=2), "batch: got 2"),
+    (lambda: tp.ResNet(train_embedding_readout=1), "train_embedding_readout: got 1"),  # type: ignore[arg-type]
+    (lambda: tp.convergence(NET, TASK, OPT, SCALE, [2, 4], executor=4), "executor: got 4"),  # type: ignore[arg-type]
+    (lambda: tp.transfer(NET, TASK, OPT, SCALE, [2], [1.0], executor=4), "executor: got 4"),  # type: ignore[arg-type]
     (lambda: run_particles(tp.program(NET, OPT, SCALE), {"T": 1, "L": 1}, {"xi": [1.0], "y": [1.0]}, 200,
-                           executor="threads"), "executor: 'threads' given"),  # type: ignore[arg-type]
-    (lambda: tp.Task([1.0], [1.0], probes=np.zeros((0, 1))), "probes: shape (0, 1) given; allowed is (m, 1) with m of"),
+                           executor="threads"), "executor: got 'threads'"),  # type: ignore[arg-type]
+    (lambda: tp.Task([1.0], [1.0], probes=np.zeros((0, 1))), "probes: got shape (0, 1); expected (m, 1) with m of"),
 ])
 def test_flags_and_helpers_are_what_they_must_be(refused: Callable[[], Any], said: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -180,7 +180,7 @@ def test_flags_and_helpers_are_what_they_must_be(refused: Callable[[], Any], sai
 def test_places_of_a_run_are_steps_and_layer_times(location: tuple) -> None:
     run = tp.train(NET, TASK, OPT, SCALE, 2)
     for ask in (run.gamma, run.cross_covariance):
-        with pytest.raises(ValueError, match="^[tsabpq]: .* given; allowed"):
+        with pytest.raises(ValueError, match="^[tsabpq]: got .*; allowed"):
             ask(*location)
 
 

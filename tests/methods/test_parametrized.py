@@ -117,7 +117,7 @@ def test_widths_without_kets_are_refused_with_what_becomes_of_them(width, why):
         tp.train(problem, method="particles")
     real = tp.Problem(tp.ResNet("tanh"), TASK, tp.SGD(1.0), tp.Parametrization(width), depth=4, width=8)
     assert tp.methods.table(real).chosen == "dense"
-    with pytest.raises(ValueError, match="allowed is a tp.SGD"):
+    with pytest.raises(ValueError, match="expected a tp.SGD"):
         tp.train(tp.Problem(tp.ResNet("tanh"), TASK, tp.Adam(0.1), tp.Parametrization(width), depth=4, width=8),
                  method="dense")
 

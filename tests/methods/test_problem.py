@@ -45,19 +45,19 @@ def test_linear_is_one_matrix_a_block_and_linear_updates(change: dict, linear: b
 
 
 BAD: list[tuple[dict, str]] = [
-    ({"net": "tanh"}, "net: 'tanh' given; allowed is a tp.ResNet"), ({"task": None}, "task: None given"),
-    ({"opt": 0.5}, "opt: 0.5 given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon"),
+    ({"net": "tanh"}, "net: got 'tanh'; expected a tp.ResNet"), ({"task": None}, "task: got None"),
+    ({"opt": 0.5}, "opt: got 0.5; expected a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon"),
     ({"scale": "mup"}, "scale: 'mup'"),
-    ({"depth": 0}, "depth: 0 given"), ({"depth": None}, "depth: None given"), ({"depth": 2.0}, "depth: 2.0 given"),
-    ({"width": None}, "width: None given"), ({"width": True}, "width: True given"), ({"width": -1}, "width: -1 given"),
-    ({"opt": tp.SGD([0.1, 0.2])}, "lr: 2 learning rates given for a task of 3 steps"),
-    ({"opt": tp.Adam(sp.Symbol("r"))}, "lr: r given"),
+    ({"depth": 0}, "depth: got 0"), ({"depth": None}, "depth: got None"), ({"depth": 2.0}, "depth: got 2.0"),
+    ({"width": None}, "width: got None"), ({"width": True}, "width: got True"), ({"width": -1}, "width: got -1"),
+    ({"opt": tp.SGD([0.1, 0.2])}, "lr: got 2 learning rates for a task of 3 steps"),
+    ({"opt": tp.Adam(sp.Symbol("r"))}, "lr: got r"),
     ({"opt": tp.Adam(0.1, beta1=sp.Symbol("b"))}, "training takes numbers for b"),
     ({"scale": tp.DepthScaling(sp.Symbol("a", real=True))}, "numbers are needed"),
     ({"net": tp.ResNet("tanh", norm="rms"), "task": tp.Task([1.0, 0.0, 1.0], [1.0, 1.0, 1.0])},
-     "inputs: an input of norm 0 given, at (1, 0), with norm='rms'"),
+     "inputs: got an input of norm 0, at (1, 0), with norm='rms'"),
     ({"net": tp.ResNet("tanh", norm="rms"), "task": tp.Task([1.0] * 3, [1.0] * 3, probes=[[0.0]])},
-     "probes: an input of norm 0 given")]
+     "probes: got an input of norm 0")]
 
 
 @pytest.mark.parametrize("change, said", BAD, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
@@ -79,7 +79,7 @@ def test_whole_problems_and_their_pieces_are_one_call(size: dict) -> None:
 @pytest.mark.parametrize("name, value", [("task", TASK), ("opt", OPT), ("scale", SCALE), ("depth", 3), ("width", 8),
                                          ("width", tp.oo), ("width", None)])
 def test_nothing_that_a_problem_has_is_taken_beside_it(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{name}: .* given beside a tp.Problem, which has its own"):
+    with pytest.raises(ValueError, match=f"^{name}: got .* beside a tp.Problem, which has its own"):
         tp.train(tp.Problem(**PIECES), **{name: value})
 
 

@@ -106,7 +106,7 @@ def test_what_no_rule_counts_is_refused_with_a_transformer(name: str) -> None:
 
 def test_skips_of_a_transformer_at_infinite_depth_are_those_of_every_layer() -> None:
     task = tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2)))
-    with pytest.raises(ValueError, match="skip: .*allowed here are None, a tp.Skip"):
+    with pytest.raises(ValueError, match="skip: .*expected None, a tp.Skip"):
         tp.train(tp.Transformer(head_dim=1, positions=2, skip=by_hand), task, OPT, SCALE, tp.oo)
     with pytest.raises(tp.Divergence, match="explodes at initialization"):
         tp.train(tp.Transformer(head_dim=1, positions=2, skip=tp.Skip(keep=sp.sqrt(L))), task, OPT, SCALE, tp.oo)
@@ -203,19 +203,19 @@ def test_a_skip_of_ones_own_is_a_function_of_a_junction() -> None:
 
     own, known = (tp.ResNet("tanh", "mlp", skip=skip) for skip in (damped, tp.Skip(keep=0.8)))
     assert str(tp.program(own, OPT, SCALE)) == str(tp.program(known, OPT, SCALE))
-    for wrong, said in ((lambda j: (j.streams[0], j.streams[0]), "as many vectors"), (3, "skip: 3 given"),
+    for wrong, said in ((lambda j: (j.streams[0], j.streams[0]), "as many vectors"), (3, "skip: got 3"),
                         (tp.Skip, "an object of it"), (lambda j: (j.streams[0] * 2,), "trained matrix")):
         with pytest.raises(ValueError, match=said):
             tp.ResNet(skip=wrong)
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"norm_position": "output"}, "norm_position: 'output' given with norm=None"),
-    ({"gains": True}, "gains: True given with"),
-    ({"norm_scale": 2}, "norm_scale: 2 given with norm=None"),
+    ({"norm_position": "output"}, "norm_position: got 'output' with norm=None"),
+    ({"gains": True}, "gains: got True with"),
+    ({"norm_scale": 2}, "norm_scale: got 2 with norm=None"),
     ({"norm": "rms", "norm_position": "behind"}, "norm_position"),
-    ({"norm": "rms", "norm_position": "output", "norm_scale": 2}, "norm_scale: 2 given with norm_position='output'"),
-    ({"norm": "rms", "norm_scale": sp.Symbol("t")}, "norm_scale: t given, with t")])
+    ({"norm": "rms", "norm_position": "output", "norm_scale": 2}, "norm_scale: got 2 with norm_position='output'"),
+    ({"norm": "rms", "norm_scale": sp.Symbol("t")}, "norm_scale: got t, with t")])
 def test_options_that_say_nothing_are_refused(options: dict, said: str) -> None:
     for kind in (lambda **given: tp.ResNet("tanh", "mlp", **given), lambda **given: tp.Transformer(
             **{"norm": None, **given})):
@@ -225,7 +225,7 @@ def test_options_that_say_nothing_are_refused(options: dict, said: str) -> None:
 
 def test_expressions_in_the_depth_have_values_at_it() -> None:
     net = tp.ResNet(skip=tp.Skip(keep=1 / (L - 2)))
-    with pytest.raises(ValueError, match="keep: .* given at depth 2"):
+    with pytest.raises(ValueError, match="keep: got .* at depth 2"):
         tp.Problem(net, TASK, OPT, SCALE, 2, 8)
     assert tp.train(net, TASK, OPT, SCALE, 3, 8).outputs.shape == (3, 1, 1)
 
@@ -235,7 +235,7 @@ def doubled(b: Any) -> sp.Expr:
 
 
 def test_names_of_matrices_and_vectors_differ() -> None:
-    with pytest.raises(ValueError, match="name: 'W' given"):
+    with pytest.raises(ValueError, match="name: got 'W'"):
         tp.ResNet(block=doubled)
 
 

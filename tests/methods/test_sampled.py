@@ -93,15 +93,15 @@ def test_digits() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="method: 'conditioned' given with width tp.oo; allowed are 'dense' and"):
+    with pytest.raises(ValueError, match="method: got 'conditioned' with width tp.oo; expected 'dense' and"):
         tp.train(tp.ResNet(), TASK, OPT, SCALE, 2, method="conditioned")
-    with pytest.raises(ValueError, match="method: 'particles' given with width 10"):
+    with pytest.raises(ValueError, match="method: got 'particles' with width 10"):
         tp.train(tp.ResNet(), TASK, OPT, SCALE, 2, width=10, method="particles")
-    with pytest.raises(ValueError, match="method: 'particles' given with depth tp.oo"):
+    with pytest.raises(ValueError, match="method: got 'particles' with depth tp.oo"):
         tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, tp.oo, method="particles")
     with pytest.raises(ValueError, match="method='reflection' takes phi='linear'"):
         tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, method="reflection")
-    with pytest.raises(ValueError, match="samples: 10 given; program .* at least"):
+    with pytest.raises(ValueError, match="samples: got 10; program .* at least"):
         tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, samples=10)
     for call in ("gamma", "c"):
         run = tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, samples=200, batches=2)
@@ -151,11 +151,11 @@ def test_progress_counts_steps_of_real_networks() -> None:
 
 def test_entrywise_optimizers_are_refused_by_the_exact_solvers() -> None:
     for method, depth in (("reflection", 2), ("coefficients", 2), ("collocation", tp.oo)):
-        said = r"opt: SignSGD\(lr=1.0\) given; method='\w+' takes a tp.SGD( or a tp.Muon)?, whose"
+        said = r"opt: got SignSGD\(lr=1.0\); method='\w+' takes a tp.SGD( or a tp.Muon)?, whose"
         with pytest.raises(ValueError, match=said):
             tp.train(tp.ResNet(), TASK, tp.SignSGD(), SCALE, depth, method=method)
-    with pytest.raises(ValueError, match="lr: 2 learning rates given for a task of 3 steps"):
+    with pytest.raises(ValueError, match="lr: got 2 learning rates for a task of 3 steps"):
         tp.train(tp.ResNet(), TASK, tp.Adam([1, 2]), SCALE, 2)
     for opt in (tp.SignSGD(sp.Symbol("s")), tp.Adam(beta1=sp.Symbol("s"))):
-        with pytest.raises(ValueError, match="s given; allowed is a number|training takes numbers for s"):
+        with pytest.raises(ValueError, match="got s; expected a number|training takes numbers for s"):
             tp.train(tp.ResNet(), TASK, opt, SCALE, 2)

@@ -60,10 +60,10 @@ def test_what_is_taken_runs_and_what_is_refused_is_refused_with_the_reason_of_th
 def test_where_all_refuse_the_telling_reason_is_said() -> None:
     root = sp.sqrt(2) / 2
     with pytest.raises(ValueError,
-                       match="^method: 'auto' given, and all methods refuse; 'collocation': block: pre_nonlin .* "
-                             "'common_draws': depth: tp.oo given; no rule says whether there is a limit"):
+                       match="^method: got 'auto', and all methods refuse; 'collocation': block: pre_nonlin .* "
+                             "'common_draws': depth: got tp.oo; no rule says whether there is a limit"):
         tp.train(replace(problem("pre_nonlin", "SGD", "limit"), scale=tp.DepthScaling(root, 1 - root)))
-    with pytest.raises(ValueError, match="^method: 'auto' given with depth tp.oo and width 6, which no method takes"):
+    with pytest.raises(ValueError, match="^method: got 'auto' with depth tp.oo and width 6, which no method takes"):
         tp.train(problem("tanh", "SGD", "neither"))
 
 
@@ -81,9 +81,9 @@ def test_the_order_is_exact_first() -> None:
 
 @pytest.mark.parametrize("call, said", [
     (lambda: tp.methods.table(NETS["tanh"]), "problem: ResNet"),  # type: ignore[arg-type]
-    (lambda: tp.methods.table(problem("tanh", "SGD", "deep"), []), "methods: [] given"),
+    (lambda: tp.methods.table(problem("tanh", "SGD", "deep"), []), "methods: got []"),
     (lambda: tp.methods.table(problem("tanh", "SGD", "deep"), [tp.methods.Dense]),  # type: ignore[list-item]
-     "allowed are methods such as")])
+     "expected methods such as")])
 def test_tables_of_what_is_no_problem_or_no_method_are_refused(call: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         call()

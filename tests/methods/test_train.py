@@ -104,28 +104,28 @@ def refused(said: str, error: type[Exception] = ValueError, **changes: Any) -> N
 @pytest.mark.parametrize("value", [0, -1, 2.5, True, False, 4.0, "4", None, float("nan"), -float("inf"),
                                    sp.Rational(5, 2), sp.Symbol("L"), [4], np.array([4, 4])])
 def test_depths_that_are_no_depths_are_refused(value: Any) -> None:
-    refused(f"depth: {value!r} given; allowed is a whole number of at least 1, or tp.oo", depth=value)
+    refused(f"depth: got {value!r}; expected a whole number of at least 1, or tp.oo", depth=value)
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, True, "wide", float("nan")])
 def test_widths_that_are_no_widths_are_refused(value: Any) -> None:
-    refused(f"width: {value!r} given; allowed is a whole number of at least 1, or tp.oo", width=value)
+    refused(f"width: got {value!r}; expected a whole number of at least 1, or tp.oo", width=value)
 
 
 @pytest.mark.parametrize("value", ["particle", "", None, 3, np.array(["auto", "dense"])])
 def test_unknown_methods_are_refused(value: Any) -> None:
-    refused(f"method: {value!r} given; allowed are 'auto', 'coefficients', 'reflection', 'collocation', ",
+    refused(f"method: got {value!r}; expected 'auto', 'coefficients', 'reflection', 'collocation', ",
             method=value)
 
 
 @pytest.mark.parametrize("method, depth, width, said", [
-    ("reflection", 4, 16, "method: 'reflection' given with width 16; allowed are 'dense' and 'conditioned'"),
-    ("coefficients", 4, 16, "method: 'coefficients' given with width 16; allowed are 'dense' and 'conditioned'"),
-    ("collocation", tp.oo, 16, "method: 'collocation' given with width 16; allowed are 'dense' and 'conditioned'"),
-    ("dense", 4, tp.oo, "method: 'dense' given with width tp.oo; allowed are 'dense' and 'conditioned'"),
-    ("collocation", 4, tp.oo, "method: 'collocation' given with depth 4; allowed are 'collocation' and 'common_"),
-    ("reflection", tp.oo, tp.oo, "method: 'reflection' given with depth tp.oo; allowed are 'collocation' and"),
-    ("coefficients", tp.oo, tp.oo, "method: 'coefficients' given with depth tp.oo; allowed are 'collocation'"),
+    ("reflection", 4, 16, "method: got 'reflection' with width 16; expected 'dense' and 'conditioned'"),
+    ("coefficients", 4, 16, "method: got 'coefficients' with width 16; expected 'dense' and 'conditioned'"),
+    ("collocation", tp.oo, 16, "method: got 'collocation' with width 16; expected 'dense' and 'conditioned'"),
+    ("dense", 4, tp.oo, "method: got 'dense' with width tp.oo; expected 'dense' and 'conditioned'"),
+    ("collocation", 4, tp.oo, "method: got 'collocation' with depth 4; expected 'collocation' and 'common_"),
+    ("reflection", tp.oo, tp.oo, "method: got 'reflection' with depth tp.oo; expected 'collocation' and"),
+    ("coefficients", tp.oo, tp.oo, "method: got 'coefficients' with depth tp.oo; expected 'collocation'"),
     ("dense", tp.oo, 16, "given with depth"),
     ("auto", tp.oo, 16, "given with depth"),
 ])
@@ -147,18 +147,18 @@ def test_layer_times_that_are_not_finite_are_refused(value: Any) -> None:
 @pytest.mark.parametrize("name, kind", [("net", "ResNet"), ("task", "Task"), ("opt", "SGD"), ("scale", "DepthScaling")])
 @pytest.mark.parametrize("value", [None, "linear", 0.5, tp])
 def test_things_of_the_wrong_type_are_refused(name: str, kind: str, value: Any) -> None:
-    refused(f"{name}: {value!r} given; allowed is a tp.{kind}", **{name: value})
+    refused(f"{name}: got {value!r}; expected a tp.{kind}", **{name: value})
 
 
 def test_schedules_of_the_wrong_length_are_refused() -> None:
     for settings in ({}, {"width": 16}, {"depth": tp.oo}, {"method": "coefficients"}):
-        refused("lr: 2 learning rates given for a task of 3 steps; allowed is one number, or one a step",
+        refused("lr: got 2 learning rates for a task of 3 steps; expected one number, or one a step",
                 opt=tp.SGD([0.1, 0.2]), **settings)
 
 
 def test_symbols_are_refused_where_numbers_are_needed() -> None:
     scale = tp.DepthScaling(sp.Symbol("alpha", real=True))
-    refused("alpha = alpha, gamma = 1/2 given; numbers are needed", scale=scale)
+    refused("alpha, gamma: got alpha, 1/2; expected numbers", scale=scale)
 
 
 @pytest.mark.parametrize("settings, said", [
@@ -205,13 +205,13 @@ def test_all_alpha_above_one_half_have_one_limit() -> None:
 
 
 @pytest.mark.parametrize("call, said", [
-    (lambda run: run.gamma(3, 0, 0, 0, 1, 1), "t: 3 given; allowed are steps 0..2, inputs 0..0"),
-    (lambda run: run.gamma(1, -2, 0, 0, 1, 1), "s: -2 given; allowed are steps 0..2"),
-    (lambda run: run.gamma(1, 0, 2, 0, 1, 1), "a: 2 given; allowed are 0 (forward) and 1 (backward)"),
-    (lambda run: run.gamma(1, 0, 0, -1, 1, 1), "b: -1 given; allowed are 0 (forward) and 1 (backward)"),
-    (lambda run: run.gamma(1, 0, 0, 0, 1.5, 1), "p: 1.5 given; allowed is a layer time in [0, 1]"),
-    (lambda run: run.c(1, 0, 0, float("nan")), "p: nan given; allowed is a layer time in [0, 1]"),
-    (lambda run: run.c((1, 1), 0, 0, 1), "t: (1, 1) given; allowed are steps 0..2, inputs 0..0"),
+    (lambda run: run.gamma(3, 0, 0, 0, 1, 1), "t: got 3; expected steps 0..2, inputs 0..0"),
+    (lambda run: run.gamma(1, -2, 0, 0, 1, 1), "s: got -2; expected steps 0..2"),
+    (lambda run: run.gamma(1, 0, 2, 0, 1, 1), "a: got 2; expected 0 (forward) and 1 (backward)"),
+    (lambda run: run.gamma(1, 0, 0, -1, 1, 1), "b: got -1; expected 0 (forward) and 1 (backward)"),
+    (lambda run: run.gamma(1, 0, 0, 0, 1.5, 1), "p: got 1.5; expected a layer time in [0, 1]"),
+    (lambda run: run.c(1, 0, 0, float("nan")), "p: got nan; expected a layer time in [0, 1]"),
+    (lambda run: run.c((1, 1), 0, 0, 1), "t: got (1, 1); expected steps 0..2, inputs 0..0"),
 ])
 def test_gamma_and_c_refuse_what_is_outside(call: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -220,8 +220,8 @@ def test_gamma_and_c_refuse_what_is_outside(call: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("task, settings, said", [
-    (TASK, {}, "given; with 2 inputs a step it must be (step, input)"),
-    (SCALARS, {"width": 16}, "a network of width 16 given; coefficients exist at infinite width"),
+    (TASK, {}, "expected, with 2 inputs a step, (step, input)"),
+    (SCALARS, {"width": 16}, "got a network of width 16; coefficients exist at infinite width"),
     (tp.Task(np.ones((2, 1, 1)), np.ones((2, 1, 2))), {}, "defined for scalar outputs; this task has d_out = 2"),
 ])
 def test_gamma_and_c_refuse_where_they_have_no_meaning(task: tp.Task, settings: dict, said: str) -> None:

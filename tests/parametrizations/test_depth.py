@@ -45,7 +45,7 @@ def test_symbols_stay_symbols_until_numbers_are_needed() -> None:
     scale = tp.DepthScaling(ALPHA, GAMMA)
     assert not scale.is_numeric
     assert scale.drift_exponent == 1 - ALPHA - GAMMA and scale.noise_exponent == 1 - 2 * ALPHA
-    with pytest.raises(ValueError, match="alpha = alpha, gamma = gamma given; numbers are needed"):
+    with pytest.raises(ValueError, match="alpha, gamma: got alpha, gamma; expected numbers"):
         scale.multiplier(4)
 
 
@@ -62,14 +62,14 @@ def test_exponents_that_are_not_real_numbers_are_refused(name: str, value: Any, 
     with pytest.raises(ValueError) as caught:
         tp.DepthScaling(**{name: value})
     message = str(caught.value)
-    assert message.startswith(f"{name}: {said} given; allowed is a ")
+    assert message.startswith(f"{name}: got {said}; expected a ")
 
 
-@pytest.mark.parametrize("given, said", [({"branch": float("nan")}, "branch: nan given; allowed is a finite number"),
-                                         ({"branch": float("inf")}, "branch: inf given; allowed is a finite number"),
-                                         ({"base_depth": float("inf")}, "base_depth: inf given; allowed is a finite"),
-                                         ({"base_depth": 0}, "base_depth: 0 given; allowed is a positive number"),
-                                         ({"base_depth": -2}, "base_depth: -2 given; allowed is a positive number")])
+@pytest.mark.parametrize("given, said", [({"branch": float("nan")}, "branch: got nan; expected a finite number"),
+                                         ({"branch": float("inf")}, "branch: got inf; expected a finite number"),
+                                         ({"base_depth": float("inf")}, "base_depth: got inf; expected a finite"),
+                                         ({"base_depth": 0}, "base_depth: got 0; expected a positive number"),
+                                         ({"base_depth": -2}, "base_depth: got -2; expected a positive number")])
 def test_constants_that_make_no_sense_are_refused(given: dict, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.DepthScaling(**given)

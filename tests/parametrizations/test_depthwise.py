@@ -143,9 +143,9 @@ def test_what_is_refused() -> None:
         tp.raw_problem(tp.depthwise_recipe("NTP"), tp.ResNet(), task, 4)
     with pytest.raises(tp.NotCovered, match="trained ends given at infinite depth"):
         tp.raw_problem(tp.DepthwiseScaling(1), tp.ResNet(train_embedding_readout=True), task, tp.oo)
-    with pytest.raises(tp.NotCovered, match="branch: 2.0 given with trained ends"):
+    with pytest.raises(tp.NotCovered, match="branch: got 2.0 with trained ends"):
         tp.raw_problem(tp.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_embedding_readout=True), task, 4)
-    with pytest.raises(ValueError, match="mu0: 2 given; allowed is 1 for 'SP'"):
+    with pytest.raises(ValueError, match="mu0: got 2; expected 1 for 'SP'"):
         tp.depthwise_recipe("SP", mu0=2)
-    with pytest.raises(ValueError, match="layers: 4 given at infinite depth"):
+    with pytest.raises(ValueError, match="layers: got 4 at infinite depth"):
         tp.raw_problem(tp.DepthwiseScaling(), tp.ResNet(), task, tp.oo, layers=4)

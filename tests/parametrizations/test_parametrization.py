@@ -59,7 +59,7 @@ def test_mfp_is_the_member_of_the_family_with_its_principles():
     ("magic", tp.DepthScaling(), "width: 'magic'"), (3, tp.DepthScaling(), "width: 3"),
     ({"input": {}}, tp.DepthScaling(), "input, hidden, output"), ("muP", {"W": 1}, '"alpha"'),
     ({"input": {}, "hidden": {"lr": 1}, "output": {}}, tp.DepthScaling(), "hidden"), ("muP", None, "depth: None"),
-    ("muP", {"alpha": 1, "W 1": 0}, "'W 1'"), ("muP", {"alpha": 1, 3: 0}, "3 given"),
+    ("muP", {"alpha": 1, "W 1": 0}, "'W 1'"), ("muP", {"alpha": 1, 3: 0}, "got 3"),
     ("muP", {"alpha": 1, "W": float("nan")}, "depth\\['W'\\]"), ("muP", {"alpha": 1, "branch": 0}, "branch"),
     ("muP", {"W1": DepthChoices(-1, 0), "W2": DepthChoices(0, 0)}, "one branch"),
     ("muP", {"W1": DepthChoices(-1, 0), "W2": 0}, "nothing beside them")], ids=str)
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_named(width, depth, said):
 
 
 def test_names_are_those_of_the_network():
-    with pytest.raises(ValueError, match="'W3' given; the network's matrices are W1, W2, its ends U, V"):
+    with pytest.raises(ValueError, match="got 'W3'; expected names of the network's matrices, W1, W2, its ends U, V"):
         tp.Parametrization(depth={**BY_MATRIX, "W3": 0}).over(["W1", "W2"])
     with pytest.raises(ValueError, match="nothing for the matrix 'W3'"):
         tp.Parametrization(depth=BY_MATRIX).over(["W1", "W2", "W3"])

@@ -109,21 +109,21 @@ def test_scalings_are_values() -> None:
 
 
 @pytest.mark.parametrize("make, match", [
-    (lambda: tp.WidthScaling([0, 1], [0], 0), "p, q: .* given, 2 and 1 exponents"),
-    (lambda: tp.WidthScaling([0], [0], 0), "1 layers given; allowed are at least 2"),
-    (lambda: tp.WidthScaling([], [], 0), "0 layers given; allowed are at least 2"),
-    (lambda: tp.WidthScaling("01", [0, 1], 0), "p: '01' given; allowed is a sequence"),
-    (lambda: tp.WidthScaling(0, [0, 1], 0), "p: 0 given; allowed is a sequence"),
+    (lambda: tp.WidthScaling([0, 1], [0], 0), "p, q: got .*, 2 and 1 exponents"),
+    (lambda: tp.WidthScaling([0], [0], 0), "got 1 layers; expected at least 2"),
+    (lambda: tp.WidthScaling([], [], 0), "got 0 layers; expected at least 2"),
+    (lambda: tp.WidthScaling("01", [0, 1], 0), "p: got '01'; expected a sequence"),
+    (lambda: tp.WidthScaling(0, [0, 1], 0), "p: got 0; expected a sequence"),
     (lambda: tp.WidthScaling([0, 1j], [0, 1], 0), r"p\[1\]: "),
     (lambda: tp.WidthScaling([0, 1], [0, float("nan")], 0), r"q\[1\]: "),
-    (lambda: tp.WidthScaling([0, 1], [0, 1], float("inf")), "r: inf given"),
-    (lambda: tp.WidthScaling.from_abc([0, 1], [0], 0), "a, b: .* given, 2 and 1 exponents"),
-    (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 2]), r"widths: .* given; allowed are 3"),
-    (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 0, 1]), "widths: 0 given"),
-    (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 2, 1], base_width=0), "base_width: 0 given"),
+    (lambda: tp.WidthScaling([0, 1], [0, 1], float("inf")), "r: got inf"),
+    (lambda: tp.WidthScaling.from_abc([0, 1], [0], 0), "a, b: got .*, 2 and 1 exponents"),
+    (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 2]), r"widths: got .*; expected 3"),
+    (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 0, 1]), "widths: got 0"),
+    (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 2, 1], base_width=0), "base_width: got 0"),
     (lambda: tp.WidthScaling([0, 900], [0, 0], 0).sizes([1, 2**10, 1]), "beyond what floats hold"),
-    (lambda: tp.width_recipe("mu-p", 3), "name: 'mu-p' given; allowed are 'SP'"),
-    (lambda: tp.width_recipe("SP", 1), "layers: 1 given"),
+    (lambda: tp.width_recipe("mu-p", 3), "name: got 'mu-p'; expected 'SP'"),
+    (lambda: tp.width_recipe("SP", 1), "layers: got 1"),
 ])
 def test_bad_input_is_refused(make: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):

@@ -171,7 +171,7 @@ def dense_skips(b: Branch) -> sp.Expr:
     (lambda b: Mean(b.x**2) * MatVec(b.weights(), b.x), "must be named before .* multiplies it"),
     (lambda b: MatVec(b.weights(), b.x) + X_BEFORE[t, 0], r"x\[t, 0\] is neither x\[t, l - 1\] nor assigned"),
     (earlier_scalar, r"q\[t, l - 1\] is neither x\[t, l - 1\] nor assigned .* its gradient cannot be followed"),
-    (dense_skips, r"a sum over x\[t, k\] for symbolic ends; allowed are sums between numbers")])
+    (dense_skips, r"a sum over x\[t, k\] for symbolic ends; expected sums between numbers")])
 def test_gradients_that_would_be_lost_are_refused(block: Callable, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.program(tp.ResNet(block=block), tp.SGD(), SCALE)
@@ -180,7 +180,7 @@ def test_gradients_that_would_be_lost_are_refused(block: Callable, said: str) ->
 @pytest.mark.parametrize("index", [l, t])
 def test_blocks_that_differ_between_layers_have_no_kernels(index: sp.Symbol) -> None:
     net = tp.ResNet(block=lambda b: MatVec(b.weights(), b.x) / (index + 1))
-    with pytest.raises(ValueError, match=f"does not close on kernels: it depends on {index}; allowed are blocks"):
+    with pytest.raises(ValueError, match=f"does not close on kernels: it depends on {index}; expected blocks"):
         tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(0.5), tp.DepthScaling(0.5, 0.5), depth=tp.oo, method="collocation")
 
 
@@ -196,16 +196,16 @@ def test_is_linear_reads_what_the_block_wrote() -> None:
 
 
 @pytest.mark.parametrize("block, said", [
-    (lambda b: None, "block: <lambda> wrote None; allowed is a vector of the language"),
-    (lambda b: b.weights(), r"block: <lambda> wrote W\[t, l\]; allowed is a vector"),
+    (lambda b: None, "block: <lambda> wrote None; expected a vector of the language"),
+    (lambda b: b.weights(), r"block: <lambda> wrote W\[t, l\]; expected a vector"),
     (lambda b: 2 * b.x, r"block: <lambda> wrote 2\*x\[t, l - 1\]; .* with a trained matrix in it"),
-    (lambda b: b.let("x", 2 * b.x), "name: 'x' given; allowed are identifiers but x, U, nV"),
-    (lambda b: b.weights("W 1"), "name: 'W 1' given; allowed are identifiers"),
-    (lambda b: b.let("delta", 2 * b.x), "name: 'delta' given; .* does not start with d, which marks gradients"),
-    (lambda b: b.let("z", 2 * b.x) + b.let("z", 3 * b.x), "name: 'z' given; allowed is one that the block has not"),
-    (lambda b: b.let_scalar("f", Mean(b.x)) * b.x, "name: 'f' given; .* nor is one of xi, f, chi, eta, y"),
-    (lambda b: b.let_scalar("dq", Mean(b.x)) * b.x, "name: 'dq' given; .* does not start with d"),
-    (lambda b: b.let_scalar("q", b.x) * b.x, r"value: x\[t, l - 1\] given for 'q'; allowed is a scalar")])
+    (lambda b: b.let("x", 2 * b.x), "name: got 'x'; expected identifiers but x, U, nV"),
+    (lambda b: b.weights("W 1"), "name: got 'W 1'; expected identifiers"),
+    (lambda b: b.let("delta", 2 * b.x), "name: got 'delta'; .* does not start with d, which marks gradients"),
+    (lambda b: b.let("z", 2 * b.x) + b.let("z", 3 * b.x), "name: got 'z'; expected one that the block has not"),
+    (lambda b: b.let_scalar("f", Mean(b.x)) * b.x, "name: got 'f'; .* nor is one of xi, f, chi, eta, y"),
+    (lambda b: b.let_scalar("dq", Mean(b.x)) * b.x, "name: got 'dq'; .* does not start with d"),
+    (lambda b: b.let_scalar("q", b.x) * b.x, r"value: got x\[t, l - 1\] for 'q'; expected a scalar")])
 def test_what_is_no_block_is_refused_at_once(block: Callable, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.ResNet("tanh", block)
@@ -213,9 +213,9 @@ def test_what_is_no_block_is_refused_at_once(block: Callable, said: str) -> None
 
 def test_numbers_of_matrices_are_checked() -> None:
     for matrices in (0, 1.5, True):
-        with pytest.raises(ValueError, match="matrices: .* given; allowed is a whole number of at least 1"):
+        with pytest.raises(ValueError, match="matrices: got .*; expected a whole number of at least 1"):
             tp.ResNet(block="mlp", matrices=matrices)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="matrices: 3 given with block='post_nonlin'; it belongs to block='mlp'"):
+    with pytest.raises(ValueError, match="matrices: got 3 with block='post_nonlin'; it belongs to block='mlp'"):
         tp.ResNet(matrices=3)
 
 

@@ -178,12 +178,12 @@ def test_without_noise_the_limit_is_exact(padding: str) -> None:
     ({"grid": 0}, "grid"), ({"grid": ()}, "grid"), ({"kernel": 2}, "kernel"), ({"kernel": 7}, "kernel"),
     ({"kernel": (3, 3)}, "kernel"), ({"padding": "same"}, "padding"), ({"order": "both"}, "order")])
 def test_what_is_no_convolution_is_refused(options: dict, word: str) -> None:
-    with pytest.raises(ValueError, match=f"^{word}: .* allowed"):
+    with pytest.raises(ValueError, match=f"^{word}: .* expected"):
         Convolution(**{"grid": 4, **options})
 
 
 def test_what_a_convolution_does_not_go_with_is_refused() -> None:
-    with pytest.raises(ValueError, match="positions: 3 given .* allowed"):
+    with pytest.raises(ValueError, match="positions: got 3 .* expected"):
         tp.Transformer(positions=3, attention=Convolution(4))
     net = tp.Transformer(positions=4, attention=Convolution(4), mlp="mlp")
     with pytest.raises(ValueError, match="a convolution and mlp=None"):

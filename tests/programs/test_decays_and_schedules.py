@@ -69,7 +69,7 @@ def test_independent_decay_by_all_exact_methods(opt: Any) -> None:
 
 
 def test_independent_needs_a_decay_beside_the_gradient() -> None:
-    with pytest.raises(ValueError, match="independent: True given with decoupled=False"):
+    with pytest.raises(ValueError, match="independent: got True with decoupled=False"):
         tp.SGD(0.5, weight_decay=0.1, independent=True)
     with pytest.raises(ValueError, match="independent"):
         tp.Adam(independent="yes")
@@ -99,7 +99,7 @@ def test_a_cosine_is_half_way_down_in_the_middle_and_slow_at_the_top() -> None:
 
 
 def test_bad_schedules_are_named() -> None:
-    for kwargs, words in ((dict(floor=2.0), "floor: 2.0 given"), (dict(warmup=9), "warmup: 9 given"),
-                          (dict(fall="log"), "fall: 'log' given")):
+    for kwargs, words in ((dict(floor=2.0), "floor: got 2.0"), (dict(warmup=9), "warmup: got 9"),
+                          (dict(fall="log"), "fall: got 'log'")):
         with pytest.raises(ValueError, match=words):
             tp.schedule(1.0, 8, **kwargs)  # type: ignore[arg-type]

@@ -70,12 +70,12 @@ def test_lion_without_the_first_average_is_the_sign() -> None:
 
 @pytest.mark.parametrize("given, said", [
     ({"lr": float("nan")}, "which is NaN or infinite"),
-    ({"lr": [[0.1]]}, "lr: an array of shape (1, 1) given; allowed is a number or one number a step"),
-    ({"beta1": 1.0}, "beta1: 1.0 given; allowed is a number of at least 0 and less than 1"),
-    ({"beta2": -0.1}, "beta2: -0.1 given; allowed is a number of at least 0 and less than 1"),
-    ({"eps": -1}, "eps: -1 given; allowed is a number of at least 0"),
-    ({"weight_decay": -1}, "weight_decay: -1 given; allowed is a number of at least 0"),
-    ({"eps": None}, "eps: None given; allowed is a real number or a sympy expression"),
+    ({"lr": [[0.1]]}, "lr: got an array of shape (1, 1); expected a number or one number a step"),
+    ({"beta1": 1.0}, "beta1: got 1.0; expected a number of at least 0 and less than 1"),
+    ({"beta2": -0.1}, "beta2: got -0.1; expected a number of at least 0 and less than 1"),
+    ({"eps": -1}, "eps: got -1; expected a number of at least 0"),
+    ({"weight_decay": -1}, "weight_decay: got -1; expected a number of at least 0"),
+    ({"eps": None}, "eps: got None; expected a real number or a sympy expression"),
 ])
 def test_numbers_out_of_range_are_refused(given: dict, said: str) -> None:
     with pytest.raises(ValueError) as caught:

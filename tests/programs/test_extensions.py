@@ -94,9 +94,9 @@ def test_all_matrices_may_start_at_zero() -> None:
 
 def test_what_cannot_start_at_zero_is_refused() -> None:
     decaying = tp.program(tp.ResNet("tanh", "mlp"), tp.SGD(1.0, weight_decay=0.1), tp.DepthScaling())
-    with pytest.raises(ValueError, match="allowed are matrices to which updates are added"):
+    with pytest.raises(ValueError, match="expected matrices to which updates are added"):
         from_zero(decaying, "W2")
-    with pytest.raises(ValueError, match="allowed are one or more of 'W1', 'W2'"):
+    with pytest.raises(ValueError, match="expected one or more of 'W1', 'W2'"):
         from_zero(decaying, "W3")
     from_zero(tp.program(tp.ResNet("tanh", "mlp"), tp.Adam(0.1), tp.DepthScaling()), "W2")
 
@@ -152,7 +152,7 @@ def test_what_has_no_read_out_on_the_stream_is_refused() -> None:
     program = tp.program(tp.ResNet("tanh", "pre_nonlin"), tp.SGD(1.0), tp.DepthScaling())
     for other in (read_through(program, "tanh"),
                   tp.program(tp.Transformer(heads=1, head_dim=1, positions=2), tp.SGD(1.0), tp.DepthScaling())):
-        with pytest.raises(ValueError, match="allowed are those that tp.program writes of a tp.ResNet"):
+        with pytest.raises(ValueError, match="expected those that tp.program writes of a tp.ResNet"):
             read_through(other, "tanh")
     with pytest.raises(ValueError, match="phi: "):
         read_through(program, "nothing")

@@ -125,9 +125,9 @@ def test_a_gate_names_an_activation() -> None:
         assert tp.ResNet(block=name.upper(), norm="rms") == tp.ResNet(phi, "glu", "rms")
     assert tp.Transformer(positions=2, mlp="swiglu", phi="SiLU").phi == "silu"
     for options in ({"mlp": "swiglu", "phi": "relu"}, {"mlp": "reglu", "phi": "tanh"}):
-        with pytest.raises(ValueError, match=f"^phi: {options['phi']!r} given with .*, a glu whose gate is .* allowed"):
+        with pytest.raises(ValueError, match=f"^phi: got {options['phi']!r} with .*, a glu whose gate is .* expected"):
             tp.Transformer(positions=2, **options)
-    with pytest.raises(ValueError, match="^phi: 'relu' given with 'swiglu'"):
+    with pytest.raises(ValueError, match="^phi: got 'relu' with 'swiglu'"):
         tp.ResNet("relu", "swiglu")
 
 
@@ -146,7 +146,7 @@ def test_exponents_are_those_of_whole_matrices() -> None:
     how: dict = dict(task=TASK, opt=tp.SGD(RATE), depth=4, width=WIDTH, method="dense")
     assert np.array_equal(tp.train(net, scale=whole, **how).outputs, tp.train(own, scale=parts, **how).outputs)
     for net, scale in ((net, parts), (own, whole)):
-        with pytest.raises(ValueError, match="depth: 'W1(_1)?' given; the network's matrices are"):
+        with pytest.raises(ValueError, match="depth: got 'W1(_1)?'; the network's matrices are"):
             tp.Problem(net, TASK, tp.SGD(RATE), scale, 4)
 
 
@@ -182,5 +182,5 @@ def test_a_saved_run_knows_its_hidden_width(tmp_path: object) -> None:
     (lambda: tp.Problem(tp.Transformer(positions=3, mlp_ratio=2), sequences(1), tp.Muon(), SCALE, 2), "opt"),
     (lambda: tp.program(tp.ResNet("tanh", "mlp", mlp_ratio=2), tp.NormalizedSGD(), SCALE), "opt")])
 def test_what_is_no_hidden_width_is_refused(make: object, word: str) -> None:
-    with pytest.raises(ValueError, match=f"^{word}: .* given.* allowed"):
+    with pytest.raises(ValueError, match=f"^{word}: got .*.* expected"):
         make()  # type: ignore[operator]

@@ -116,8 +116,8 @@ def test_verdicts_are_those_of_rms_norm() -> None:
 
 @pytest.mark.parametrize("ask, said", [
     (lambda: tp.kernel_fn(tp.ResNet("relu", "pre_nonlin", norm="layer")), "does not close on kernels"),
-    (lambda: tp.train(tp.ResNet(norm="layer"), TASK, OPT, SCALE, 2, 1), "width: 1 given with norm='layer'"),
-    (lambda: tp.train(tp.ResNet(norm="layer"), tp.Task([0.0], [1.0]), OPT, SCALE, 2, 8), "norm 0 given.*norm='layer'"),
+    (lambda: tp.train(tp.ResNet(norm="layer"), TASK, OPT, SCALE, 2, 1), "width: got 1 with norm='layer'"),
+    (lambda: tp.train(tp.ResNet(norm="layer"), tp.Task([0.0], [1.0]), OPT, SCALE, 2, 8), "norm 0, .*norm='layer'"),
     (lambda: tp.train(tp.ResNet(norm="layer"), TASK, tp.Muon(0.1), SCALE, tp.oo, method="collocation"), "norm")])
 def test_what_is_not_taken_is_refused_by_name(ask: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):

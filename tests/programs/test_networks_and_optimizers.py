@@ -13,15 +13,15 @@ import tpcalc as tp
 NAN, INF = float("nan"), float("inf")
 
 
-ACTIVATIONS = "allowed are 'linear', 'relu', 'abs', 'tanh', 'erf', 'gelu', 'silu' or a sympy expression in one symbol"
+ACTIVATIONS = "expected 'linear', 'relu', 'abs', 'tanh', 'erf', 'gelu', 'silu' or a sympy expression in one symbol"
 
 
 @pytest.mark.parametrize("given, said", [
-    ({"phi": "sine"}, f"phi: 'sine' given; {ACTIVATIONS}"),
-    ({"phi": None}, f"phi: None given; {ACTIVATIONS}"),
-    ({"block": "attention"}, "block: 'attention' given; allowed are 'post_nonlin', 'pre_nonlin', 'mlp', 'glu'"),
-    ({"norm": "batch"}, "norm: 'batch' given; allowed are None and 'rms', 'layer'"),
-    ({"train_embedding_readout": 1}, "train_embedding_readout: 1 given; allowed are False and True"),
+    ({"phi": "sine"}, f"phi: got 'sine'; {ACTIVATIONS}"),
+    ({"phi": None}, f"phi: got None; {ACTIVATIONS}"),
+    ({"block": "attention"}, "block: got 'attention'; expected 'post_nonlin', 'pre_nonlin', 'mlp', 'glu'"),
+    ({"norm": "batch"}, "norm: got 'batch'; expected None and 'rms', 'layer'"),
+    ({"train_embedding_readout": 1}, "train_embedding_readout: got 1; expected False and True"),
 ])
 def test_unknown_networks_are_refused(given: dict, said: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -30,7 +30,7 @@ def test_unknown_networks_are_refused(given: dict, said: str) -> None:
 
 
 def test_an_activation_of_a_type_that_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(ValueError, match="phi: .* given; allowed are 'linear'"):
+    with pytest.raises(ValueError, match="phi: got .*; expected 'linear'"):
         tp.ResNet(np.array([1, 2]))
 
 
@@ -38,8 +38,8 @@ def test_an_activation_of_a_type_that_cannot_be_compared_is_refused() -> None:
     (NAN, "given, which is NaN or infinite"),
     (INF, "given, which is NaN or infinite"),
     ([0.1, NAN], "lr: 1 values are NaN or infinite (the first at index (1,))"),
-    ([[0.1]], "lr: an array of shape (1, 1) given; allowed is a number or one number a step"),
-    ("fast", "lr: 'fast' given"),
+    ([[0.1]], "lr: got an array of shape (1, 1); expected a number or one number a step"),
+    ("fast", "lr: got 'fast'"),
 ])
 def test_learning_rates_that_are_not_finite_numbers_are_refused(lr: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -48,10 +48,11 @@ def test_learning_rates_that_are_not_finite_numbers_are_refused(lr: Any, said: s
 
 
 @pytest.mark.parametrize("given, said", [
-    ({"momentum": -0.1}, "momentum: -0.1 given; allowed is a finite number of at least 0"),
-    ({"weight_decay": NAN}, "weight_decay: nan given; allowed is a finite number of at least 0"),
-    ({"dampening": INF}, "dampening: inf given; allowed is a finite number"),
-    ({"nesterov": True}, "nesterov: given with momentum 0.0 and dampening 0.0; it needs a momentum and no dampening"),
+    ({"momentum": -0.1}, "momentum: got -0.1; expected a finite number of at least 0"),
+    ({"weight_decay": NAN}, "weight_decay: got nan; expected a finite number of at least 0"),
+    ({"dampening": INF}, "dampening: got inf; expected a finite number"),
+    ({"nesterov": True}, "nesterov: got True with momentum 0.0 and dampening 0.0; expected a momentum and no "
+                         "dampening"),
     ({"nesterov": True, "momentum": 0.9, "dampening": 0.1}, "it needs a momentum and no dampening"),
 ])
 def test_optimizers_that_make_no_sense_are_refused(given: dict, said: str) -> None:
@@ -91,7 +92,7 @@ def test_memory_is_that_of_pytorch(momentum: float, form: str, decay: float, dec
 def test_schedules_of_the_wrong_length_are_refused(rates: list) -> None:
     with pytest.raises(ValueError) as caught:
         tp.SGD(rates).schedule(3)
-    said = f"lr: {len(rates)} learning rates given for a task of 3 steps; allowed is one number, or one a step"
+    said = f"lr: got {len(rates)} learning rates for a task of 3 steps; expected one number, or one a step"
     assert said in str(caught.value)
 
 

@@ -68,10 +68,10 @@ def test_a_layer_is_what_is_called_one() -> None:
 
 
 @pytest.mark.parametrize("roles, said", [
-    ({l: "heads"}, "roles: 'heads' given for l; allowed are 'clock', 'layer', 'sample', 'position', 'width'"),
-    ({T: "sample"}, "roles: 'sample' given for T, which is the index of no loop and no sum"),
-    ({l: "clock"}, "roles: the clock l given; allowed is the index of one outermost loop"),
-    ({l: "clock", t: "clock"}, "roles: the clock l, t given")])
+    ({l: "heads"}, "roles: got 'heads' for l; expected 'clock', 'layer', 'sample', 'position', 'width'"),
+    ({T: "sample"}, "roles: got 'sample' for T, which is the index of no loop and no sum"),
+    ({l: "clock"}, "roles: got the clock l; expected the index of one outermost loop"),
+    ({l: "clock", t: "clock"}, "roles: got the clock l, t")])
 def test_what_is_no_role_is_refused(roles: dict[sp.Symbol, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         replace(DECAY, roles=roles)
@@ -101,14 +101,14 @@ def test_sizes_by_symbol_or_name_and_no_others() -> None:
     for sizes in ({T: 2}, {T: 2, L: 3, "B": 1}, {T: 2, sp.Symbol("T"): 3, L: 3}):
         for use in (DECAY.count, lambda given: list(DECAY.unroll(given)), lambda given: tp.check_steps(
                 tp.kets(DECAY), given, {})):
-            with pytest.raises(ValueError, match=r"program layered needs \['T', 'L'\]"):
+            with pytest.raises(ValueError, match=r"what program layered needs \['T', 'L'\]"):
                 use(sizes)
 
 
 def test_loops_that_end_between_numbers_are_refused() -> None:
     halves = trained([layers(Assign(W[t + 1, l], W[t, l] - G), last=L / 2),
                       layers(Assign(W[t + 1, l], W[t, l] - G), first=L / 2 + 1)])
-    with pytest.raises(ValueError, match="loop over l from 1 to L/2: 1 and 3/2 found .* allowed are whole numbers"):
+    with pytest.raises(ValueError, match="loop over l from 1 to L/2: 1 and 3/2 found .* expected whole numbers"):
         exact_outputs(halves, 3)
 
 

@@ -53,21 +53,22 @@ def test_data_that_is_not_finite_is_refused(name: str, position: int, bad: float
     data[position][1, 2, 0] = bad
     with pytest.raises(ValueError) as caught:
         tp.Task(*data)
-    assert str(caught.value) == (f"{name}: 1 values are NaN or infinite (the first at index (1, 2, 0)); allowed are "
+    assert str(caught.value) == (f"{name}: 1 values are NaN or infinite (the first at index (1, 2, 0)); expected "
                                  "finite numbers")
 
 
 @pytest.mark.parametrize("inputs, targets, said", [
-    ((1, 2, 3), (1, 2), "inputs of 3 steps of 1 and targets of 2 steps of 1 given; they must be as many"),
-    (np.zeros((2, 3, 1)), np.zeros((2, 4, 1)), "inputs of 2 steps of 3 and targets of 2 steps of 4 given"),
-    (np.zeros((2, 3)), (1, 2), "inputs: shape (2, 3) given; allowed is (steps, batch, dimension) or (steps,)"),
-    ((1, 2), np.zeros((4, 1)), "targets: shape (4, 1) given; allowed is (steps, batch, dimension) or (steps,)"),
-    ((), (), "inputs: shape (0, 1, 1) given; allowed is (steps, batch, dimension) or (steps,), none of them 0"),
-    (np.zeros((2, 0, 1)), np.zeros((2, 0, 1)), "inputs: shape (2, 0, 1) given"),
-    (3.0, 4.0, "inputs: shape () given"),
-    ("abc", (1,), "inputs: 'abc' given"),
-    ([[1], [1, 2]], (1, 2), "inputs: [[1], [1, 2]] given"),
-    ((1j, 2), (1, 2), "inputs: (1j, 2) given"),
+    ((1, 2, 3), (1, 2), "inputs of 3 steps of 1 and targets of 2 steps of 1; expected as many"),
+    (np.zeros((2, 3, 1)), np.zeros((2, 4, 1)), "inputs, targets: got 2 steps of 3 and targets of 2 steps of 4; "
+                                               "expected as many"),
+    (np.zeros((2, 3)), (1, 2), "inputs: got shape (2, 3); expected (steps, batch, dimension) or (steps,)"),
+    ((1, 2), np.zeros((4, 1)), "targets: got shape (4, 1); expected (steps, batch, dimension) or (steps,)"),
+    ((), (), "inputs: got shape (0, 1, 1); expected (steps, batch, dimension) or (steps,), none of them 0"),
+    (np.zeros((2, 0, 1)), np.zeros((2, 0, 1)), "inputs: got shape (2, 0, 1)"),
+    (3.0, 4.0, "inputs: got shape ()"),
+    ("abc", (1,), "inputs: got 'abc'"),
+    ([[1], [1, 2]], (1, 2), "inputs: got [[1], [1, 2]]"),
+    ((1j, 2), (1, 2), "inputs: got (1j, 2)"),
     (None, (1, 2), "inputs: "),
 ])
 def test_data_that_does_not_fit_is_refused(inputs: Any, targets: Any, said: str) -> None:
@@ -76,8 +77,8 @@ def test_data_that_does_not_fit_is_refused(inputs: Any, targets: Any, said: str)
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("probes, said", [(np.zeros((3, 3)), "probes: shape (3, 3) given; allowed is (m, 2)"),
-                                          (np.zeros(2), "probes: shape (2,) given; allowed is (m, 2)"),
+@pytest.mark.parametrize("probes, said", [(np.zeros((3, 3)), "probes: got shape (3, 3); expected (m, 2)"),
+                                          (np.zeros(2), "probes: got shape (2,); expected (m, 2)"),
                                           (np.full((1, 2), NAN), "probes: 2 values are NaN or infinite")])
 def test_probes_that_do_not_fit_are_refused(probes: np.ndarray, said: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -91,7 +92,7 @@ def test_an_unknown_loss_is_refused(loss: Any) -> None:
         tp.Task((1.0,), (1.0,), loss=loss)
     message = str(caught.value)
     allowed = "'mse', 'logistic', 'softmax' or an object with value(f, y) and derivative(f, y)"
-    assert f"loss: {loss!r} given; allowed are {allowed}" in message
+    assert f"loss: got {loss!r}; expected {allowed}" in message
 
 
 def test_digits_are_normalized_images_with_one_hot_targets() -> None:
@@ -106,9 +107,9 @@ def test_digits_are_normalized_images_with_one_hot_targets() -> None:
     assert len(np.unique(flat, axis=0)) == len(flat)  # drawn without replacement
 
 
-@pytest.mark.parametrize("given, said", [((30, 64), "steps = 30, batch = 64 given; there are 1797 images"),
-                                         ((0, 64), "steps: 0 given; allowed is a whole number of at least 1"),
-                                         ((1, 2.5), "batch: 2.5 given; allowed is a whole number of at least 1")])
+@pytest.mark.parametrize("given, said", [((30, 64), "steps, batch: got 30, 64; expected at most 1797 images"),
+                                         ((0, 64), "steps: got 0; expected a whole number of at least 1"),
+                                         ((1, 2.5), "batch: got 2.5; expected a whole number of at least 1")])
 def test_more_digits_than_there_are_are_refused(given: tuple, said: str) -> None:
     pytest.importorskip("sklearn")
     with pytest.raises(ValueError) as caught:

@@ -86,13 +86,13 @@ def test_a_tied_model_of_text_embeds_its_whole_vocabulary() -> None:
 def test_ends_that_cannot_be_one_are_refused() -> None:
     net, opt = tp.Transformer(positions=3, tied=True, train_embedding_readout=True), tp.SGD(0.1)
     other = tp.Sequences(np.ones((1, 1, 3, 2)), np.ones((1, 1, 3, 1)))
-    with pytest.raises(ValueError, match="tied: True given with 2 inputs and 1 outputs.* allowed"):
+    with pytest.raises(ValueError, match="tied: got True with 2 inputs and 1 outputs.* expected"):
         tp.Problem(net, other, opt, tp.DepthScaling(), 2)
     for scale, word in ((tp.Parametrization("SP"), "powers of n"),
                         (tp.Parametrization(depth={"alpha": 0.5, "gamma": 0.5, "V": 1}), "update exponents")):
-        with pytest.raises(ValueError, match=f"scale: .* tied=True.*{word}.* allowed"):
+        with pytest.raises(ValueError, match=f"scale: .* tied=True.*{word}.* expected"):
             tp.Problem(net, drawn(), opt, scale, 2, 8)
-        with pytest.raises(ValueError, match="(scale|width): .* given"):
+        with pytest.raises(ValueError, match="(scale|width): got .*"):
             tp.program(net, opt, scale, True, 2, 2)
 
 

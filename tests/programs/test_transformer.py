@@ -179,7 +179,7 @@ def test_head_sums_are_blocks_of_ones() -> None:
     ({"queries_per_key": 2, "attention": lambda b: b.x}, "queries_per_key"),
     ({"phi": "sign of life"}, "phi"), ({"train_embedding_readout": None}, "train_embedding_readout")])
 def test_what_is_no_transformer_is_refused(options: dict, word: str) -> None:
-    with pytest.raises(ValueError, match=f"^{word}: .* allowed"):
+    with pytest.raises(ValueError, match=f"^{word}: .* expected"):
         tp.Transformer(**options)
 
 
@@ -199,9 +199,9 @@ def test_adam_needs_an_eps_where_heads_share_keys() -> None:
     net, data = tp.Transformer(head_dim=2, positions=3, queries_per_key=2, mlp=None), task(2)
     run = tp.train(net, data, tp.Adam(0.1, eps=1e-6), tp.DepthScaling(), 1, width=8, method="dense")
     assert np.all(np.isfinite(run.outputs))
-    with pytest.raises(ValueError, match="opt: .* share keys.* allowed is an eps"):
+    with pytest.raises(ValueError, match="opt: .* share keys.* expected an eps"):
         tp.Problem(net, data, tp.AdamW(0.1), tp.DepthScaling(), 1)
-    with pytest.raises(ValueError, match="width: 6 .* 2 to a key; allowed are multiples of 4"):
+    with pytest.raises(ValueError, match="width: 6 .* 2 to a key; expected multiples of 4"):
         tp.Problem(net, data, tp.SGD(), tp.DepthScaling(), 1, 6)
 
 

@@ -15,9 +15,9 @@ TASK = tp.Task([1.0, 0.5, -0.3], [1.0, -1.0, 0.2])
 
 def test_betas_are_beta1_and_beta2() -> None:
     assert tp.Adam(0.1, betas=(0.8, "0.95")) == tp.Adam(0.1, 0.8, "0.95")
-    with pytest.raises(ValueError, match="betas: .* given with beta1, beta2"):
+    with pytest.raises(ValueError, match="betas: got .* with beta1, beta2"):
         tp.Adam(beta1=0.8, betas=(0.8, 0.95))
-    with pytest.raises(ValueError, match="betas: 1.5 given; allowed is a number of at least 0 and less than 1"):
+    with pytest.raises(ValueError, match="betas: got 1.5; expected a number of at least 0 and less than 1"):
         tp.Adam(betas=(0.5, 1.5))
 
 

@@ -155,9 +155,9 @@ def test_groups_of_the_same_step_are_symmetric(positions: int, head_dim: int, ca
 
 
 def test_refused() -> None:
-    with pytest.raises(ValueError, match="positions: 1 given; softmax over one position is 1"):
+    with pytest.raises(ValueError, match="positions: got 1; softmax over one position is 1"):
         AttentionKernels(1)
-    with pytest.raises(ValueError, match="head_dim: 0 given"):
+    with pytest.raises(ValueError, match="head_dim: got 0"):
         AttentionKernels(2, 0)
-    with pytest.raises(ValueError, match="positions: rows that are 0 given"):
+    with pytest.raises(ValueError, match="positions: got rows that are 0"):
         maps(CASES[0], np.zeros((2, 2)), np.zeros((2, 2)), np.eye(2))

@@ -158,7 +158,7 @@ def test_too_coarse_beyond_what_is_solved_directly(monkeypatch: pytest.MonkeyPat
 
 def test_packed_is_for_one_row_a_step() -> None:
     rho, w = SGD(1.0).memory(4)
-    with pytest.raises(ValueError, match="packed: True given with 2 rows a step"):
+    with pytest.raises(ValueError, match="packed: got True with 2 rows a step"):
         CollocationPropagator(Mesh.uniform(1, 8), 2, 1.0, 1.0, rho, w, packed=True)
 
 

@@ -106,9 +106,9 @@ def test_grouped_rows_can_be_joined(groups: int, others: int, size: int, seed: i
 
 def test_refused() -> None:
     block, task = Mixing(np.eye(2)), batches(2, 4)
-    with pytest.raises(ValueError, match="rows: 3 a step given with .*; allowed are whole groups of 2"):
+    with pytest.raises(ValueError, match="rows: got 3 a step with .*; expected whole groups of 2"):
         CollocationPropagator(Mesh.uniform(1, 4), 3, 1.0, 1.0, np.ones(6), np.zeros((6, 6)), block)
-    with pytest.raises(ValueError, match="probes: given with .* groups of 2"):
+    with pytest.raises(ValueError, match="probes: got some with .* groups of 2"):
         outputs(block, tp.Task(task.inputs, task.targets, probes=[[1, 0, 0]]))
-    with pytest.raises(ValueError, match=r"drift: matrices of shape \(2, 1, 1\) given"):
+    with pytest.raises(ValueError, match=r"drift: got matrices of shape \(2, 1, 1\)"):
         GroupForwardLaw(block, 1.0, np.ones((2, 1, 1)), np.ones(1), np.ones(1), 1.0)

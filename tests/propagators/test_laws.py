@@ -82,5 +82,5 @@ def test_matrices_of_weights_are_the_weights() -> None:
 
 
 def test_updates_that_mix_rows_are_of_linear_blocks() -> None:
-    with pytest.raises(ValueError, match=r"drift: matrices of shape \(2, 1, 1\) given with the block of ResNet"):
+    with pytest.raises(ValueError, match=r"drift: got matrices of shape \(2, 1, 1\) with the block of ResNet"):
         ForwardLaw(DerivedBlock(tp.ResNet("tanh")), 1.0, np.ones((2, 1, 1)), np.ones(1), np.ones(1), 1.0)

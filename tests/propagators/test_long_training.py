@@ -98,7 +98,7 @@ def test_what_is_not_covered_is_refused_by_name() -> None:
     problem = tp.Problem(tp.ResNet(), task, tp.SGD(0.5), SDE, depth=tp.oo)
     fresh = tp.Task([1.0, 0.5] * 600, [1.0, 0.3] * 600)
     for changed, said in (
-            (replace(problem, task=fresh), "task: 1200 steps given, of batches that differ"),
+            (replace(problem, task=fresh), "task: got 1200 steps, of batches that differ"),
             (replace(problem, task=fresh), "takes about 7e+12 floating-point operations and 1.4 GB"),
             (replace(problem, opt=tp.SGD(0.5, weight_decay=0.1)), "without weight decay"),
             (replace(problem, opt=tp.Adam(0.1, eps=0.1)), "tp.SGD"),
@@ -108,9 +108,9 @@ def test_what_is_not_covered_is_refused_by_name() -> None:
         with pytest.raises(ValueError) as caught:
             tp.train(changed, method="long_collocation")
         assert said in str(caught.value), said
-    with pytest.raises(ValueError, match="^keep_nodes: 'all' given"):
+    with pytest.raises(ValueError, match="^keep_nodes: got 'all'"):
         tp.train(problem, method="long_collocation", keep_nodes="all")
-    with pytest.raises(ValueError, match="^rows: 2 given; at step . of 5 more are needed"):
+    with pytest.raises(ValueError, match="^rows: got 2; at step . of 5 more are needed"):
         tp.train(problem, method=LongCollocation(rows=2))
     with pytest.raises(ValueError, match="long_collocation"):
         tp.train(problem, method=LongCollocation()).forward_covariance

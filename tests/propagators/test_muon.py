@@ -165,7 +165,7 @@ def test_kets_have_no_rule_for_it() -> None:
 @pytest.mark.parametrize("bad, said", [
     (dict(lr=np.inf), "lr"), (dict(momentum=-1), "momentum"), (dict(nesterov=True), "it needs a momentum"),
     (dict(newton_schulz_steps=0),
-     "newton_schulz_steps: 0 given; allowed is a whole number of at least 1, or None"),
+     "newton_schulz_steps: got 0; expected a whole number of at least 1, or None"),
     (dict(newton_schulz_steps=True), "newton_schulz_steps"),
     (dict(weight_decay="a"), "weight_decay"), (dict(momentum=.9, nesterov=1), "nesterov")])
 def test_numbers_that_mean_nothing_are_refused(bad: dict, said: str) -> None:

@@ -68,5 +68,5 @@ def test_the_exact_limit_of_a_residual_mlp() -> None:
 
 
 def test_what_is_no_run_is_refused() -> None:
-    with pytest.raises(ValueError, match="^limit: 3 given"):
+    with pytest.raises(ValueError, match="^limit: got 3"):
         tpt.depth_check(make, adam, depths=(2, 4), steps=1, seeds=1, limit=3)

@@ -222,7 +222,7 @@ def test_widths() -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(ValueError, match="^depth_key: 'n' given, with which no list of layers grows"):
+    with pytest.raises(ValueError, match="^depth_key: got 'n', with which no list of layers grows"):
         tpt.audit(lambda n: models.ResMLP(4, n), script(mlp)[1], depth_key="n")
     with pytest.raises(ValueError, match="^recipe|^name: 'nonsense'"):
         tpt.audit(*script(mlp), recipe="nonsense")
@@ -268,7 +268,7 @@ def test_thirty_right_and_thirty_wrong() -> None:
 @pytest.mark.parametrize("name, smaller", [("gpt-2", "Wo, W2"), ("megatron-depth-mup-uncompensated", "Wo, W2")])
 def test_recipes_whose_matrices_differ_are_refused_by_name(name: str, smaller: str) -> None:
     for judge in (tpt.audit, tpt.depth_check):
-        with pytest.raises(ValueError, match=f"^recipe: '{name}' given, in which {smaller} start like .* do not"):
+        with pytest.raises(ValueError, match=f"^recipe: got '{name}', in which {smaller} start like .* do not"):
             judge(*script(mlp), recipe=name)
 
 

@@ -115,7 +115,7 @@ def test_models_that_are_not_initialized_are_refused() -> None:
         plan.init_(empty)
     broken = models.ResMLP(depth=4)
     broken.layers[1][0].weight.data.fill_(float("nan"))
-    with pytest.raises(ValueError, match=r"^layers.\*.0.weight: values of root mean square nan given"):
+    with pytest.raises(ValueError, match=r"^layers.\*.0.weight: got values of root mean square nan"):
         plan.init_(broken)
 
 

@@ -21,7 +21,7 @@ BAD = {
     "an activation that is not known": ("classify --phi step", "'relu'"),
     "a block that is not known": ("classify --plane --block deep", "'mlp'"),
     "a network with too many terms": ("classify --phi tanh --block glu", "too many to count"),
-    "a plane to be measured": ("classify --plane --measure", "allowed is one of them"),
+    "a plane to be measured": ("classify --plane --measure", "expected one of them"),
     "a nonlinear network to be measured": ("classify --measure --phi relu", "phi='linear'"),
     "gamma is infinite": ("report --gamma inf", "exact number"),
     "alpha has no value": ("train --alpha", "--alpha"),
@@ -52,7 +52,7 @@ BAD = {
     "a learning rate that is not finite": ("audit --branch -1 --lr nan", "exact number"),
     "an optimizer of unknown size": ("audit --branch -1 --optimizer shampoo", "'signsgd'"),
     "an unknown recipe": ("audit --recipe magic", "'completep'"),
-    "decay coupled and independent": ("audit --branch -1 --coupled --independent", "allowed is one of them"),
+    "decay coupled and independent": ("audit --branch -1 --coupled --independent", "expected one of them"),
     "one depth": ("report --depths 16", "'16'"),
     "depths that shrink": ("report --depths 16,8", "growing"),
     "depths from zero": ("report --depths 0:16", "growing"),
@@ -67,9 +67,9 @@ BAD = {
     "a training that blows up": ("train --steps 6 --batch 2 --depth 8 --lr 1e80", "step"),
     "too many networks' weights": ("train --steps 1 --batch 1 --depth 4 --width 100000000", "GiB"),
     "a folder that cannot be written": ("train --steps 1 --batch 1 --save /proc/none/here.npz", "/proc/none"),
-    "a file that is a folder": ("train --steps 1 --batch 1 --save /proc", "--save: '/proc' given"),
-    "a report where nothing can be written": ("report -o /proc/none", "--output: '/proc/none' given"),
-    "a ledger where nothing can be written": ("prove -o /proc/none", "--output: '/proc/none' given"),
+    "a file that is a folder": ("train --steps 1 --batch 1 --save /proc", "--save: got '/proc'"),
+    "a report where nothing can be written": ("report -o /proc/none", "--output: got '/proc/none'"),
+    "a ledger where nothing can be written": ("prove -o /proc/none", "--output: got '/proc/none'"),
 }
 
 
@@ -140,7 +140,7 @@ def test_where_to_save_is_looked_at_before_training(monkeypatch: pytest.MonkeyPa
 
 def test_steps_other_than_the_file_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "data.npz", inputs=np.ones((4, 2, 2)), targets=np.ones((4, 2, 1)))
-    assert "steps: 3 given; allowed is 4" in complaint(
+    assert "steps: got 3; expected 4" in complaint(
         capsys, ["train", "--task", str(tmp_path / "data.npz"), "--steps", "3"])
 
 

@@ -117,7 +117,7 @@ CALLS = {"Adam": tp.Adam(), "Lion": tp.Lion(), "SGD": tp.SGD(), "NormalizedSGD":
 def test_particles_are_as_many_as_a_program_needs(net: str, opt: str, begins: None) -> None:
     with pytest.raises(Begun):
         tp.train(NETS[net], WIDE, CALLS[opt], tp.DepthScaling(), 4)
-    with pytest.raises(ValueError, match="samples: 64 given"):
+    with pytest.raises(ValueError, match="samples: got 64"):
         tp.train(NETS[net], WIDE, CALLS[opt], tp.DepthScaling(), 4, samples=64)
 
 

@@ -66,7 +66,7 @@ def test_what_is_sampled_is_not_called_exact(tanh: Written) -> None:
 
 
 def refuse(*arguments: Any, **options: Any) -> NoReturn:
-    raise ValueError("net: given; allowed are others")
+    raise ValueError("net: given; expected others")
 
 
 @pytest.mark.parametrize("phi", ["erf", "linear"])
@@ -77,16 +77,16 @@ def test_a_part_that_refuses_a_nonlinear_network_is_left_out_with_its_sentence(
         monkeypatch.setattr(reports, stage, refuse)
     options = ReportOptions(Setup(steps=1, batch=2, net=tp.ResNet(phi)))
     if phi == "linear":
-        with pytest.raises(ValueError, match="allowed are others"):
+        with pytest.raises(ValueError, match="expected others"):
             reports.write_report(options, tmp_path, pdf=False)
         return
     results = reports.write_report(options, tmp_path, pdf=False)
     assert set(results.left_out) == {"classification", "plane", "convergence", "networks"} and not results.failures
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert text.count("net: given; allowed are others") == 5 and "An erf residual network" in text  # limit: convergence
+    assert text.count("net: given; expected others") == 5 and "An erf residual network" in text  # limit: convergence
     assert text.count("This part is left out for this network:") == 5
 
 
 def test_networks_that_there_are_none_of_are_refused_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--phi", "sine", "-o", "nowhere"]) == 2
-    assert "phi: 'sine' given; allowed" in capsys.readouterr().err and not Path("nowhere").exists()
+    assert "phi: got 'sine'; expected" in capsys.readouterr().err and not Path("nowhere").exists()

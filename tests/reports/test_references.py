@@ -30,7 +30,7 @@ def test_every_statement_of_the_ledger_has_its_paper() -> None:
     assert papers(entries()) == sorted(PAPERS)
     assert bibtex([]) == "" and bibtex(["gaussian/price"]) == ""
     assert bibtex(["tensor_programs_vi/lemma_d1"]).count("@") == 1
-    with pytest.raises(ValueError, match="keys: of nowhere given"):
+    with pytest.raises(ValueError, match="keys: got nowhere"):
         bibtex(["nowhere/lemma"])
 
 

@@ -81,7 +81,7 @@ def test_exponents_without_a_limit_leave_it_out_with_its_sentence(
     assert set(results.left_out) == {"limit"} and not results.failures and results.real is not None
     assert all(row["error"] is None for row in results.real.rows)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "allowed is alpha = gamma = 1/2" in page and "figure-networks" not in page
+    assert "expected alpha = gamma = 1/2" in page and "figure-networks" not in page
 
 
 @pytest.mark.slow
@@ -93,10 +93,10 @@ def test_best_rates_move_as_theory_says() -> None:
 
 
 @pytest.mark.parametrize("line, said", [
-    ("--block mlp", "--block: mlp given with --net transformer"), ("--norm rms", "--norm: rms given"),
-    ("--network-depth 8", "--network-depth: 8 given"), ("--task digits", "allowed is text"),
-    ("--positions 1", "positions: 1 given"), ("--seeds 1", "seeds: 1 given"), ("--widths 31,32", "width: 31 given"),
-    ("--phi sine", "phi: 'sine' given"), ("--lr 1,2", "2 learning rates")])
+    ("--block mlp", "--block: got mlp with --net transformer"), ("--norm rms", "--norm: got rms"),
+    ("--network-depth 8", "--network-depth: got 8"), ("--task digits", "expected text"),
+    ("--positions 1", "positions: got 1"), ("--seeds 1", "seeds: got 1"), ("--widths 31,32", "width: got 31"),
+    ("--phi sine", "phi: got 'sine'"), ("--lr 1,2", "2 learning rates")])
 def test_what_is_not_allowed_is_said_before_the_work(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--net", "transformer", *line.split(), "-o", "nowhere"]) == 2
     assert said in capsys.readouterr().err and not Path("nowhere").exists()
@@ -104,4 +104,4 @@ def test_what_is_not_allowed_is_said_before_the_work(line: str, said: str, capsy
 
 def test_options_of_transformers_are_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--positions", "4", "-o", "nowhere"]) == 2
-    assert "--positions: 4 given with --net resnet" in capsys.readouterr().err
+    assert "--positions: got 4 with --net resnet" in capsys.readouterr().err

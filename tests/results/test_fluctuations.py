@@ -204,7 +204,7 @@ def test_what_is_not_covered_is_refused(name: str) -> None:
 def test_bad_questions_are_refused() -> None:
     run = tp.train(NET, TASK, OPT, tp.DepthScaling(), 2)
     for ask in (lambda: run.at_width(0), lambda: run.at_width(1.5), lambda: run.fluctuations.cumulant(0)):
-        with pytest.raises(ValueError, match="allowed is a whole number of at least 1"):
+        with pytest.raises(ValueError, match="expected a whole number of at least 1"):
             ask()
     for ask in (lambda: run.at_width(8, probes=True), lambda: run.fluctuations.probe_bias):
         with pytest.raises(ValueError, match="probes: "):

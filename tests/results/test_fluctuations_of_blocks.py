@@ -126,7 +126,7 @@ def test_what_is_not_known_of_blocks_is_refused() -> None:
     for ask, what in ((lambda: run.fluctuations.bias, "bias"), (lambda: run.fluctuations.probe_bias, "bias"),
                       (lambda: run.fluctuations.cumulant(3), "the cumulant of order 3"),
                       (lambda: run.fluctuations.probe_cumulant(4), "the cumulant of order 4")):
-        with pytest.raises(ValueError, match=f"fluctuations: {what}.* of ResNet.*'tanh'.* allowed are linear networks"):
+        with pytest.raises(ValueError, match=f"fluctuations: {what}.* of ResNet.*'tanh'.* expected linear networks"):
             ask()
     kinked = tp.train(tp.ResNet("relu"), TASK, OPT, tp.DepthScaling(), tp.oo)
     with pytest.raises(ValueError, match="fluctuations: .*'relu'.*kink"):

@@ -134,11 +134,11 @@ def test_what_is_refused() -> None:
         tp.order_parameters(run)
     with pytest.raises(ValueError, match="raw: the problem of another run"):
         tp.order_parameters(run, raw())
-    with pytest.raises(ValueError, match="allowed are blocks W phi"):
+    with pytest.raises(ValueError, match="expected blocks W phi"):
         tp.order_parameters(tp.train(tp.ResNet("tanh"), TASK, tp.SGD(), tp.DepthScaling(), 2, width=8))
     with pytest.raises(ValueError, match="at depth 4, where all nodes are"):
         tp.dmft(raw(depth=4), layer_times=[0.5])
-    with pytest.raises(ValueError, match="allowed are multiples of 1 / 8"):
+    with pytest.raises(ValueError, match="expected multiples of 1 / 8"):
         tp.dmft(raw(phi="tanh"), layer_times=[0.3])
-    with pytest.raises(ValueError, match="allowed are 'auto' and tp.methods.Particles"):
+    with pytest.raises(ValueError, match="expected 'auto' and tp.methods.Particles"):
         tp.dmft(raw(phi="tanh"), "common_draws")

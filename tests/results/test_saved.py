@@ -34,6 +34,6 @@ def test_a_sublayer_of_ones_own_needs_its_problem(tmp_path: Path) -> None:
     run = tp.train(net, tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))), tp.SGD(), tp.DepthScaling(), 1,
                    width=4, method="dense")
     run.save(tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="problem: None given, .*attention"):
+    with pytest.raises(ValueError, match="problem: got None, .*attention"):
         tp.Run.load(tmp_path / "run.npz")
     assert tp.Run.load(tmp_path / "run.npz", run.problem) == run

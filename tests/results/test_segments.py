@@ -161,23 +161,23 @@ def test_real_networks_average_over_their_coordinates() -> None:
 def test_places_outside_of_the_network_are_refused(p: Any, eps: Any) -> None:
     run = tp.train(NET, TASK, OPT, SCALE, 4)
     for read in (run.feature_difference, run.gradient_difference):
-        with pytest.raises(ValueError, match="p, eps: .* given; allowed are layer times with 0 <= p <= p . eps <= 1"):
+        with pytest.raises(ValueError, match="p, eps: got .*; expected layer times with 0 <= p <= p . eps <= 1"):
             read(1, p, eps)
 
 
 def test_other_bad_input_is_refused() -> None:
     run, batch = (tp.train(NET, task, OPT, SCALE, 4) for task in (TASK, BATCH))
-    with pytest.raises(ValueError, match="eps: nan given, which is NaN or infinite"):
+    with pytest.raises(ValueError, match="eps: got nan, which is NaN or infinite"):
         run.feature_difference(1, 0.5, float("nan"))
-    with pytest.raises(ValueError, match="t: step 1 given; with 2 inputs a step"):
+    with pytest.raises(ValueError, match="t: got step 1; expected, with 2 inputs a step"):
         batch.feature_difference(1, 0.5, 0.5)
-    with pytest.raises(ValueError, match="t: 4 given; allowed are steps 0..3"):
+    with pytest.raises(ValueError, match="t: got 4; expected steps 0..3"):
         run.gradient_difference(4, 0.5, 0.5)
-    with pytest.raises(ValueError, match="s: -1 given"):
+    with pytest.raises(ValueError, match="s: got -1"):
         run.cross_covariance(1, -1, 0, 0, 0.5, 0.5)
-    with pytest.raises(ValueError, match="b: 2 given"):
+    with pytest.raises(ValueError, match="b: got 2"):
         run.cross_covariance(1, 1, 0, 2, 0.5, 0.5)
-    with pytest.raises(ValueError, match="q: 1.5 given"):
+    with pytest.raises(ValueError, match="q: got 1.5"):
         run.cross_covariance(1, 1, 0, 0, 0.5, 1.5)
     with pytest.raises(ValueError):
         run.feature_difference(1, [0.1, 0.2], [0.1, 0.2, 0.3])

@@ -60,9 +60,9 @@ def test_abs_drifts_less_than_relu_where_inputs_are_hardly_alike() -> None:
 def test_bad_input() -> None:
     task = tp.Task([1.0, 0.5], [1.0, 1.0])
     run = tp.train(tp.ResNet("tanh"), task, tp.SGD(1.0), tp.DepthScaling(), 4, samples=256, batches=2)
-    with pytest.raises(ValueError, match="run: one of depth 4 given"):
+    with pytest.raises(ValueError, match="run: got one of depth 4"):
         short_pieces(run, 0, 0.5)
-    with pytest.raises(ValueError, match="p: 2 given"):
+    with pytest.raises(ValueError, match="p: got 2"):
         short_pieces(run, 0, 2)
-    with pytest.raises(ValueError, match="t: 5 given"):
+    with pytest.raises(ValueError, match="t: got 5"):
         short_pieces(run, 5, 0.5)

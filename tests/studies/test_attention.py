@@ -62,20 +62,20 @@ def test_first_position_of_a_causal_layer_sees_itself_alone() -> None:
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"inputs": TWO[:, :, :1]}, r"inputs: an array of shape .* given; allowed is \(steps, batch, positions, d_in\)"),
-    ({"targets": TARGETS[:1]}, r"targets: shape \(1, 1, 2, 1\) given for inputs of shape"),
-    ({"inputs": 0 * TWO}, "inputs: a position that is 0 given"),
-    ({"scale": tp.DepthScaling(.75, .25)}, "scale: .* given; allowed is alpha = gamma = 1/2"),
-    ({"opt": tp.SGD(1.0, weight_decay=1.0, decoupled=True)}, "opt: .* given; allowed is weight decay that leaves")])
+    ({"inputs": TWO[:, :, :1]}, r"inputs: got an array of shape .*; expected \(steps, batch, positions, d_in\)"),
+    ({"targets": TARGETS[:1]}, r"targets: got shape \(1, 1, 2, 1\) for inputs of shape"),
+    ({"inputs": 0 * TWO}, "inputs: got a position that is 0"),
+    ({"scale": tp.DepthScaling(.75, .25)}, "scale: got .*; expected alpha = gamma = 1/2"),
+    ({"opt": tp.SGD(1.0, weight_decay=1.0, decoupled=True)}, "opt: got .*; expected weight decay that leaves")])
 def test_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         tp.attention_limit(**{"layer": small(), "inputs": TWO, "targets": TARGETS, **change})
 
 
 def test_refused_layers() -> None:
-    with pytest.raises(ValueError, match="points: 100 given; allowed are powers of 2"):
+    with pytest.raises(ValueError, match="points: got 100; expected powers of 2"):
         tp.AttentionLayer(2, points=100)
-    with pytest.raises(ValueError, match="mlp: .* given; allowed are networks without trained ends"):
+    with pytest.raises(ValueError, match="mlp: got .*; expected networks without trained ends"):
         tp.AttentionLayer(2, mlp=tp.ResNet("tanh", "mlp", train_embedding_readout=True))
     with pytest.raises(tp.Divergence, match="variances grow"):
         tp.attention_kernel(small(), TWO[0], scale=tp.DepthScaling(0, 1))

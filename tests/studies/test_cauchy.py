@@ -161,9 +161,9 @@ def test_progress_counts_depths() -> None:
 
 
 @pytest.mark.parametrize("depths, said", [
-    ([4, 8, 16], "depths: [4, 8, 16] given; allowed are four or more, each twice the one before"),
-    ([4, 8, 16, 24], "depths: [4, 8, 16, 24] given; allowed are four or more, each twice the one before"),
-    ([4, 8, 16, tp.oo], "depths: oo given; allowed is a whole number of at least 1"),
+    ([4, 8, 16], "depths: got [4, 8, 16]; expected four or more, each twice the one before"),
+    ([4, 8, 16, 24], "depths: got [4, 8, 16, 24]; expected four or more, each twice the one before"),
+    ([4, 8, 16, tp.oo], "depths: got oo; expected a whole number of at least 1"),
 ])
 def test_other_depths_are_refused(depths: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -172,11 +172,11 @@ def test_other_depths_are_refused(depths: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("wrong, said", [
-    (dict(net="linear"), "net: 'linear' given; allowed is a tp.ResNet"),
+    (dict(net="linear"), "net: got 'linear'; expected a tp.ResNet"),
     (dict(net=tp.ResNet("tanh")), "tp.cauchy_differences"),
-    (dict(task=[1.0]), "task: [1.0] given; allowed is a tp.Task"),
-    (dict(opt=tp.SignSGD(1.0)), "allowed is a tp.SGD"),
-    (dict(scale=0.5), "scale: 0.5 given; allowed is a tp.DepthScaling"),
+    (dict(task=[1.0]), "task: got [1.0]; expected a tp.Task"),
+    (dict(opt=tp.SignSGD(1.0)), "expected a tp.SGD"),
+    (dict(scale=0.5), "scale: got 0.5; expected a tp.DepthScaling"),
 ])
 def test_what_is_no_linear_training_is_refused(wrong: dict[str, Any], said: str) -> None:
     given = dict(net=NET, task=TASK, opt=OPT, scale=SCALE, depths=DEPTHS) | wrong

@@ -163,7 +163,7 @@ def test_results_are_those_of_one_process_whatever_has_submit(study: str, tmp_pa
 
 def test_what_has_no_submit_is_refused() -> None:
     for value in (3, "threads", ThreadPoolExecutor, object()):
-        with pytest.raises(ValueError, match="executor: .* given; allowed is what has submit"):
+        with pytest.raises(ValueError, match="executor: got .*; expected what has submit"):
             executor_of(value)
 
 

@@ -95,13 +95,13 @@ def test_the_plot_shows_changes_and_distances() -> None:
 
 
 @pytest.mark.parametrize("depths, said", [
-    ([16], "depths: [16] given; allowed are two or more growing depths"),
-    ([], "depths: [] given; allowed are two or more growing depths"),
-    ([16, 8], "depths: [16, 8] given; allowed are two or more growing depths"),
-    ([8, 8], "depths: [8, 8] given; allowed are two or more growing depths"),
-    ([8, 2.5], "depths: 2.5 given; allowed is a whole number of at least 1"),
-    ([0, 8], "depths: 0 given; allowed is a whole number of at least 1"),
-    ([8, tp.oo], "depths: oo given; allowed is a whole number of at least 1"),
+    ([16], "depths: got [16]; expected two or more growing depths"),
+    ([], "depths: got []; expected two or more growing depths"),
+    ([16, 8], "depths: got [16, 8]; expected two or more growing depths"),
+    ([8, 8], "depths: got [8, 8]; expected two or more growing depths"),
+    ([8, 2.5], "depths: got 2.5; expected a whole number of at least 1"),
+    ([0, 8], "depths: got 0; expected a whole number of at least 1"),
+    ([8, tp.oo], "depths: got oo; expected a whole number of at least 1"),
 ])
 def test_depths_that_do_not_grow_are_refused(depths: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:

@@ -211,11 +211,11 @@ def test_optimum_of_a_parabola_and_at_the_ends() -> None:
     (dict(depths=[]), "one or more depths"), (dict(depths=[4, 4]), "each once"), (dict(depths=[0]), "depths: 0"),
     (dict(scalings=[]), "scalings: "), (dict(scalings=[(0.5, 0.5)]), "tp.DepthScaling"),
     (dict(net=tp.ResNet("relu", "pre_nonlin"), scalings=[tp.DepthScaling(sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2)]),
-     "no rule says whether there is a limit: block: pre_nonlin given, and it does not close"),
-    (dict(task=None), "^task: None given; allowed is a tp.Task"),
-    (dict(net="linear"), "^net: 'linear' given"), (dict(net="tanh"), "^net: 'tanh' given"),
-    (dict(method="dense"), "method: 'dense' given with width tp.oo"), (dict(width=8), "depth tp.oo and width 8"),
-    (dict(probe_targets=np.ones((3, 1))), r"allowed is \(4, 1\)"), (dict(opt=tp.SGD([1, 2])), "2 learning rates"),
+     "no rule says whether there is a limit: block: got pre_nonlin, and it does not close"),
+    (dict(task=None), "^task: got None; expected a tp.Task"),
+    (dict(net="linear"), "^net: got 'linear'"), (dict(net="tanh"), "^net: got 'tanh'"),
+    (dict(method="dense"), "method: got 'dense' with width tp.oo"), (dict(width=8), "depth tp.oo and width 8"),
+    (dict(probe_targets=np.ones((3, 1))), r"expected \(4, 1\)"), (dict(opt=tp.SGD([1, 2])), "2 learning rates"),
 ])
 def test_bad_input_is_named_before_any_work(options: dict[str, Any], message: str, trained: list[Any]) -> None:
     good = dict(net=NET, task=TASK, opt=OPT, scalings=SCALINGS, depths=DEPTHS, learning_rates=RATES)

@@ -47,12 +47,12 @@ def test_the_best_network_of_a_budget() -> None:
 
 def test_bad_questions_are_refused() -> None:
     found = WidthOrDepth(np.array([4, 8]), np.ones(2), np.ones(2))
-    with pytest.raises(ValueError, match="budget: 3 given; allowed are at least 4"):
+    with pytest.raises(ValueError, match="budget: got 3; expected at least 4"):
         found.best(3)
-    with pytest.raises(ValueError, match="budget: nan given"):
+    with pytest.raises(ValueError, match="budget: got nan"):
         found.best(float("nan"))
     for depths in ((), (0,), (2.5,), (-1, 2)):
-        with pytest.raises(ValueError, match="depths: .* allowed"):
+        with pytest.raises(ValueError, match="depths: .* expected"):
             tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(), depths)
     with pytest.raises(tp.Divergence):
         tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(0.25, 0.25), (4,))
@@ -61,9 +61,9 @@ def test_bad_questions_are_refused() -> None:
 @pytest.mark.parametrize("net, opt, scale, said", [
     (tp.ResNet("tanh", "mlp"), OPT, tp.DepthScaling(), "net: .* tp.width_or_depth takes phi='linear'"),
     (tp.ResNet(norm="rms"), OPT, tp.DepthScaling(), "norm=None"),
-    (tp.ResNet(), tp.Adam(0.1), tp.DepthScaling(), "opt: Adam.* allowed is a tp.SGD"),
-    (tp.ResNet(), tp.NormalizedSGD(0.1), tp.DepthScaling(), "opt: NormalizedSGD.* allowed is a tp.SGD"),
-    (tp.ResNet(), OPT, tp.Parametrization("ntp"), "scale: .* allowed here is one update exponent")])
+    (tp.ResNet(), tp.Adam(0.1), tp.DepthScaling(), "opt: Adam.* expected a tp.SGD"),
+    (tp.ResNet(), tp.NormalizedSGD(0.1), tp.DepthScaling(), "opt: NormalizedSGD.* expected a tp.SGD"),
+    (tp.ResNet(), OPT, tp.Parametrization("ntp"), "scale: .* expected one update exponent")])
 def test_what_is_not_known_is_refused_before_the_work(net: tp.ResNet, opt: object, scale: object, said: str,
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[WidthOrDepth.__module__], "train", None)

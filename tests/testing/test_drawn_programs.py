@@ -195,7 +195,7 @@ def test_what_is_faster_than_powers_is_seen() -> None:
 def test_refusals_are_told_from_defects() -> None:
     with pytest.raises(Refused, match="takes phi='linear'"):
         refused_or(tp.ResNet("tanh").require_plain, "a reading")
-    with pytest.raises(AssertionError, match="depth_limit.py:.* raised ValueError: recursion: 3 given"):
+    with pytest.raises(AssertionError, match="depth_limit.py:.* raised ValueError: recursion: got 3"):
         refused_or(tp.depth_limit, 3)
     with pytest.raises(AssertionError, match="unpack"):
         refused_or(_unpack)

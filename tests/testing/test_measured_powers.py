@@ -47,7 +47,7 @@ def test_what_no_power_has_makes_errors_larger() -> None:
 @pytest.mark.parametrize("depths, logs", [((8,), [np.zeros(4)]), ((8, 16), [np.zeros(4)]),
                                           ((8, 16), [np.zeros(4), np.zeros(1)])])
 def test_too_little_to_measure_is_refused(depths: tuple[int, ...], logs: list[np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="logs: of .* networks at .* depths given; allowed are"):
+    with pytest.raises(ValueError, match="logs: got those of .* networks at .* depths; expected"):
         measured_power(depths, logs)
 
 

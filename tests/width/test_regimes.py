@@ -162,9 +162,9 @@ def test_what_is_no_plane_is_refused(scale: tp.WidthScaling, said: str) -> None:
 
 
 def test_a_network_beside_powers_of_the_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="net: .* given with a tp.WidthScaling"):
+    with pytest.raises(ValueError, match="net: got .* with a tp.WidthScaling"):
         tp.phase_diagram(tp.ResNet(), FAMILY)
     with pytest.raises(ValueError, match="numbers are needed"):
         width_regime(FAMILY)
-    with pytest.raises(ValueError, match="scaling: 'muP' given"):
+    with pytest.raises(ValueError, match="scaling: got 'muP'"):
         counted_powers("muP")  # type: ignore[arg-type]

@@ -65,16 +65,16 @@ def test_aspects_show_the_other_ratio() -> None:
 @pytest.mark.parametrize("call, match", [
     (lambda: tp.width.depth_to_width_ratio(1, 2, 0, 3), "0 of them None"),
     (lambda: tp.width.depth_to_width_ratio(1, 2), "2 of them None"),
-    (lambda: tp.width.depth_to_width_ratio(L=3, s=1, target=3), "n: None given at s = 1"),
-    (lambda: tp.width.depth_to_width_ratio(n=1, L=3, target=3), "s: None given at n = 1"),
-    (lambda: tp.width.depth_to_width_ratio(n=-1, L=3, s=0), "n: -1 given"),
-    (lambda: tp.width.depth_to_width_ratio(n=1, L=0, s=0), "L: 0 given"),
-    (lambda: tp.width.depth_to_width_ratio(n=2, L=3, s=float("nan")), "s: nan given"),
+    (lambda: tp.width.depth_to_width_ratio(L=3, s=1, target=3), "n: got None at s = 1"),
+    (lambda: tp.width.depth_to_width_ratio(n=1, L=3, target=3), "s: got None at n = 1"),
+    (lambda: tp.width.depth_to_width_ratio(n=-1, L=3, s=0), "n: got -1"),
+    (lambda: tp.width.depth_to_width_ratio(n=1, L=0, s=0), "L: got 0"),
+    (lambda: tp.width.depth_to_width_ratio(n=2, L=3, s=float("nan")), "s: got nan"),
     (lambda: tp.width.depth_to_width_ratio(L=1e300, s=0.999, target=1), "n: .*beyond what floats hold"),
     (lambda: tp.width.depth_to_width_ratio(n=1e300, L=1, s=-3), "target: .*beyond what floats hold"),
-    (lambda: tp.web(0), "allowed are both, or neither"), (lambda: tp.web(kappa=0), "allowed are both, or neither"),
-    (lambda: tp.web(0, -1), "kappa: -1 given"), (lambda: tp.web(sp.Symbol("s"), 0), "numbers are needed"),
-    (lambda: tp.web(0, 1j), "kappa: 1j given"),
+    (lambda: tp.web(0), "expected both, or neither"), (lambda: tp.web(kappa=0), "expected both, or neither"),
+    (lambda: tp.web(0, -1), "kappa: got -1"), (lambda: tp.web(sp.Symbol("s"), 0), "numbers are needed"),
+    (lambda: tp.web(0, 1j), "kappa: got 1j"),
 ])
 def test_bad_input_is_refused(call: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):

@@ -89,7 +89,7 @@ class Kernel(sp.Function):
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         if argindex not in (5, 6, 7):
-            raise ValueError(f"argindex: {argindex} given; allowed are 5, 6, 7, the covariance and the variances")
+            raise ValueError(f"argindex: got {argindex}; expected 5, 6, 7, the covariance and the variances")
         name, *orders = self.args[:4]
         orders[argindex - 5] += 1
         return Kernel(name, *orders, *self.args[4:])

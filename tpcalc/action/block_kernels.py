@@ -109,7 +109,7 @@ class BlockInterpreter:
         self.seen: dict[sp.Expr, tuple[sp.Expr, sp.Symbol]] = {}  # matrix -> what it multiplies, their product
 
     def refusal(self, why: str) -> NotCovered:
-        return NotCovered(f"block: {self.name} given, and it does not close on kernels: {why}")
+        return NotCovered(f"block: got {self.name}, and it does not close on kernels: {why}")
 
     def read_block(self, net: ResNet) -> sp.Expr:
         """What the block of ``net`` adds to the stream."""
@@ -120,7 +120,7 @@ class BlockInterpreter:
         if X in output.free_symbols:
             raise self.refusal("its output contains the stream itself; what it adds must have gone through a matrix")
         if sp.simplify(self.mean(output)) != 0:
-            raise self.refusal("its output has a mean that is not zero; allowed are blocks that end with a matrix or "
+            raise self.refusal("its output has a mean that is not zero; expected blocks that end with a matrix or "
                                "subtract the mean over coordinates")
         return output
 
@@ -135,7 +135,7 @@ class BlockInterpreter:
     @singledispatchmethod
     def _read(self, value: sp.Expr) -> sp.Expr:
         if value in (l, t, L, T):
-            raise self.refusal(f"it depends on {value}; allowed are blocks that are alike at all layers and steps")
+            raise self.refusal(f"it depends on {value}; expected blocks that are alike at all layers and steps")
         return value.func(*map(self.read, value.args)) if value.args else value
 
     @_read.register(Member)

@@ -99,7 +99,7 @@ def _term(product: sp.Expr) -> ActionTerm:
     cotangents = [COTANGENTS[f] for f in letters if f in COTANGENTS]
     known = {TANGENT, WEIGHT, *COTANGENTS}
     if len(kernels) != 1 or not number.is_Integer or len(cotangents) > 1 or not known.issuperset(letters):
-        raise NotCovered(f"density: {product} given; allowed are whole numbers times r, w, e or C^1 and one kernel")
+        raise NotCovered(f"density: got {product}; expected whole numbers times r, w, e or C^1 and one kernel")
     name, *orders = kernels[0].args[:4]
     return ActionTerm(int(number), Derivative(str(name).split("^")[0], *map(int, orders)), TANGENT in letters,
                       WEIGHT in letters, cotangents[0] if cotangents else "")

@@ -77,16 +77,16 @@ def kets(program: Program) -> KetEquations:
     (6, True)
     """
     if not isinstance(program, Program):
-        raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
+        raise ValueError(f"program: got {program!r}; expected a tp.program(...)")
     for location in program.locations():
         if location.statement.value.has(Polar):
-            raise NotCovered(f"program {program.name}: {location.statement} given; the weights of an orthogonal factor "
-                             "are functions of Gram matrices of all its rows, for which kets have no rule; allowed are "
+            raise NotCovered(f"program {program.name}: got {location.statement}; the weights of an orthogonal factor "
+                             "are functions of Gram matrices of all its rows, for which kets have no rule; expected "
                              "updates that are functions of entries, or tp.train")
         for node in location.statement.value.atoms(HeadSum):
             raise NotCovered(f"program {program.name}: {location.statement} sums over the coordinates of heads, "
                              f"{node}; "
-                             "kets are of one coordinate, allowed are heads of 1")
+                             "kets are of one coordinate; expected heads of 1")
     program = of_named_vectors(program)
     setting = Setting.of(program)
     derivation = Derivation()

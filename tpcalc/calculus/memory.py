@@ -60,10 +60,10 @@ def read_update(setting: Setting, location: Location) -> Update:
         if matrices:
             coefficient = sp.Mul(*(f for f in factors if f is not matrices[0]))
             if coefficient.has(Vector):
-                raise NotCovered(f"{said}: the factor {coefficient} of {matrices[0]} is an average of vectors; allowed "
-                                 "are numbers and scalars, so name it as a scalar first")
+                raise NotCovered(f"{said}: the factor {coefficient} of {matrices[0]} is an average of vectors; "
+                                 "expected numbers and scalars, so name it as a scalar first")
             if setting.others(matrices[0]) != others:
-                raise NotCovered(f"{said}: it reads {matrices[0]}; allowed are matrices with the target's own indices "
+                raise NotCovered(f"{said}: it reads {matrices[0]}; expected matrices with the target's own indices "
                                  "beside the step")
             multiples.append((coefficient, matrices[0]))
         elif term.has(Outer):
@@ -150,7 +150,7 @@ class Memory:
         found = list(dict.fromkeys(part.shown.at(others) for part in reach))
         if len(found) > 1 or None in found:
             statements = "; ".join(f"{p.update.target} := {p.update.location.statement.value}" for p in reach)
-            raise NotCovered(f"{self.matrix}: its updates {statements} see different outer products; allowed are "
+            raise NotCovered(f"{self.matrix}: its updates {statements} see different outer products; expected "
                              "multiples of one, as a function of the layer")
         return found[0] if found else sp.Integer(0)
 
@@ -183,7 +183,7 @@ def memory_of(setting: Setting, matrix: Matrix) -> Memory | None:
         starts += [_start(setting, matrix, location) for location in locations if setting.clock not in location.loops]
         waiting += [m for update in found[one.name] for _, m in update.multiples]
         if not one.same_family(matrix) and any(one.same_family(m) for m in setting.program.matrices):
-            raise NotCovered(f"{matrix}: it is updated from {one}, another initial matrix; allowed are buffers that "
+            raise NotCovered(f"{matrix}: it is updated from {one}, another initial matrix; expected buffers that "
                              "start at 0 or at multiples of its own initial matrix")
     updates = sorted((u for several in found.values() for u in several), key=lambda u: u.location.position)
     if not found[matrix.name]:
@@ -210,8 +210,7 @@ def _start(setting: Setting, matrix: Matrix, location: Location) -> Update:
     first = setting.member(matrix, setting.clock.first, start.others)
     if start.outers != 0 or any(m != first for _, m in start.multiples):
         raise NotCovered(f"{start.target} := {location.statement.value}: a buffer that {matrix} is updated from; "
-                         f"allowed "
-                         f"starts are 0 and multiples of {first}")
+                         f"expected starts are 0 and multiples of {first}")
     return start
 
 

@@ -35,8 +35,8 @@ def _named(program: Program, statement: Assign) -> Assign:
         for side in one.args:
             if not isinstance(side, Vector):
                 only = ", and no numbers in front of one inside of a function of entries" * inside
-                raise NotCovered(f"program {program.name}: {statement} given; {side}, a side of {one}, is no vector "
-                                 "with a name; allowed are outer products of given and assigned vectors, with numbers "
+                raise NotCovered(f"program {program.name}: got {statement}; {side}, a side of {one}, is no vector "
+                                 "with a name; expected outer products of given and assigned vectors, with numbers "
                                  f"in front{only}")
     return Assign(statement.target, value)
 

@@ -76,14 +76,14 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     whose number is known are written out first, as initial vectors of their own (``programs.expanded``).
     """
     if not isinstance(equations, KetEquations):
-        raise ValueError(f"equations: {equations!r} given; allowed is what tp.kets(...) returns")
+        raise ValueError(f"equations: got {equations!r}; expected what tp.kets(...) returns")
     if fixed_indices(equations.setting.program):
         equations = kets(expanded(equations.setting.program))
     setting = equations.setting
     families = [str(v) for v in setting.program.vectors if any(not index.is_number for index in v.indices)]
     if families:
-        raise NotCovered(f"equations: of program {setting.program.name}, with the initial vectors "
-                         f"{', '.join(families)}, given; allowed are initial vectors without an index "
+        raise NotCovered(f"equations: got of program {setting.program.name}, with the initial vectors "
+                         f"{', '.join(families)},; expected initial vectors without an index "
                          "to sum over, or with one that runs over a known number")
     _require_free_names(setting)
     derivation = Derivation(equations.derivation.steps)
@@ -114,7 +114,7 @@ def _require_free_names(setting: Setting) -> None:
     clash = sorted(taken & set(map(str, own)))
     if clash:
         raise NotCovered(f"program {program.name}: it has symbols {', '.join(clash)}, the names of a base ket's "
-                         f"indices; allowed are others than {', '.join(sorted(taken))}")
+                         f"indices; expected others than {', '.join(sorted(taken))}")
 
 
 def _coefficients(derivation: Derivation, setting: Setting, v: Vector, value: sp.Expr,

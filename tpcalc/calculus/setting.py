@@ -247,7 +247,7 @@ def _require_clock(program: Program, clock: Loop | None, locations: list[Locatio
                              "to the first size")
         if not isinstance(target, Matrix) and target.indices and clock_slot(program, clock, target):
             raise NotCovered(f"program {program.name}: {target} has the clock at another place than its first index; "
-                             "allowed is the first, for vectors and scalars")
+                             "expected the first, for vectors and scalars")
 
 
 def _require_one_range(program: Program, made: Product, location: Location) -> None:
@@ -257,7 +257,7 @@ def _require_one_range(program: Program, made: Product, location: Location) -> N
     if there != here:
         ranges = (", ".join(f"{i} between {' and '.join(map(str, sorted(ends, key=str)))}" for i, ends in one.items())
                   for one in (there, here))
-        raise NotCovered(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is "
+        raise NotCovered(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; expected "
                          "one loop over all of them")
 
 
@@ -269,7 +269,7 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
                 bool(i.free_symbols & loops) != bool(j.free_symbols & loops)
                 for i, j in zip(one.matrix.indices, other.matrix.indices)):
             raise NotCovered(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
-                             "loop's members of one family of matrices; allowed are products with all of them in "
+                             "loop's members of one family of matrices; expected products with all of them in "
                              "loops, or with single members alone")
 
 
@@ -299,5 +299,5 @@ def _depth(locations: list[Location], layers: set[sp.Symbol], program: Program) 
     loops = [loop for location in locations for loop in location.loops if loop.index in layers]
     sizes = {s for loop in loops for s in loop.first.free_symbols | loop.last.free_symbols} & set(program.sizes)
     if len(sizes) > 1:
-        raise NotCovered(f"program {program.name}: the layers run over {sizes}; allowed is one depth")
+        raise NotCovered(f"program {program.name}: the layers run over {sizes}; expected one depth")
     return sizes.pop() if sizes else None

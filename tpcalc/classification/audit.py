@@ -154,26 +154,26 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optim
     given = checked_sizes(sizes)
     if isinstance(branch, (Parametrization, WidthScaling)):
         if given:
-            raise ValueError(f"sizes: {sizes!r} given beside a tp.{type(branch).__name__}, whose matrices have "
-                             "gradients of their own; allowed is None")
+            raise ValueError(f"sizes: got {sizes!r} beside a tp.{type(branch).__name__}, whose matrices have "
+                             "gradients of their own; expected None")
         beside = {"lr": (lr, 0), "optimizer": (optimizer, "adam"), "eps": (eps, 0), "init": (init, 0),
                   "weight_decay": (weight_decay, None), "gradient": (gradient, None), "base_depth": (base_depth, 1)}
         for name, (value, default) in beside.items():
             if value != default:
-                raise ValueError(f"{name}: {value!r} given beside a tp.{type(branch).__name__}, which has its own; "
-                                 "allowed is nothing, or net beside a tp.Parametrization")
+                raise ValueError(f"{name}: got {value!r} beside a tp.{type(branch).__name__}, which has its own; "
+                                 "expected nothing, or net beside a tp.Parametrization")
         if isinstance(branch, Parametrization):
             return audit_parametrization(branch, net)
     if isinstance(branch, WidthScaling) and net is None:
         return audit_width(branch)
     if net is not None:
-        raise ValueError(f"net: {net!r} given without a tp.Parametrization; allowed is None, of a block of one matrix")
+        raise ValueError(f"net: got {net!r} without a tp.Parametrization; expected None, of a block of one matrix")
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
-            raise ValueError(f"{flag}: {value!r} given; allowed are False and True")
+            raise ValueError(f"{flag}: got {value!r}; expected False and True")
     if independent and not decoupled:
-        raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
-                         "update, allowed is one of them")
+        raise ValueError("independent: got True with decoupled False; a decay inside the gradient takes part in the "
+                         "update; expected one of them")
     powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
     for name, value in powers.items():
         _require_power(name, value)
@@ -188,7 +188,7 @@ def _require_power(name: str, given: object) -> None:
         return
     read = exponent(name, given)
     if read.q > MOST_DENOMINATOR or read == 0 != given or name == "branch" and read > 0:
-        raise ValueError(f"{name}: {given!r} given, which looks like a value; allowed is the power of L that the "
+        raise ValueError(f"{name}: got {given!r}, which looks like a value; expected the power of L that the "
                          "setting goes like, such as branch=-1 for a multiplier like 1/L: exact numbers, and floats of "
                          f"denominator {MOST_DENOMINATOR} at most, for the branch not above 0. Values go with "
                          "base_depth=, the depth at which yours are right: they are factors of the powers, not asked "

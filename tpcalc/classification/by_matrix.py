@@ -56,7 +56,7 @@ class MatrixAudit(Short):
 def audit_parametrization(one: Parametrization, net: ResNet | None = None) -> MatrixAudit:
     """The audit of raw powers, matrix by matrix; ``ValueError`` for a parametrization that has exponents already."""
     if one.choices is None:
-        raise ValueError(f"branch: {one!r} given, which has exponents; tp.classify judges these, allowed are raw "
+        raise ValueError(f"branch: got {one!r}, which has exponents; tp.classify judges these; expected raw "
                          "powers of L, tpcalc.parametrizations.DepthChoices for every matrix")
     for choices in one.choices.values():
         choices.require_numbers()

@@ -57,20 +57,20 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
                 net is None or opt is None):  # classify(scale, net, opt)
             gamma, net, opt = None, gamma, opt if net is None else net
         if gamma is not None:
-            raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a {type(alpha).__name__} has both, "
-                             "allowed is nothing beside it")
+            raise ValueError(f"alpha, gamma: got {short(alpha)}, {short(gamma)}; a {type(alpha).__name__} has both; "
+                             "expected nothing beside it")
         scale: Scaling = alpha
     else:
         scale = DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma))
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Transformer, Program)):
-        raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
+        raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.Program or None")
     if not isinstance(net, Program) and net.mlp_ratio > 1:
         found = classify(scale, net=net.narrow, opt=opt, from_zero=from_zero)
         return replace(found, reasons=(*found.reasons, WIDE))
     if not isinstance(from_zero, tuple) or from_zero:
         if not isinstance(net, Transformer):
-            raise ValueError(f"from_zero: {short(from_zero)} given; allowed is () but for a tp.Transformer")
+            raise ValueError(f"from_zero: got {short(from_zero)}; expected () but for a tp.Transformer")
         net = FromZero.of(net, from_zero)
     optimizer = optimizer_or_default(opt)
     if isinstance(scale, Parametrization):
@@ -78,7 +78,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
     for name, value in powers.items():
         if not value.is_number:
-            raise ValueError(f"{name}: {value} given; allowed is a real number")
+            raise ValueError(f"{name}: got {value}; expected a real number")
     if isinstance(net, Program):
         return _of_program(net, scale, opt)
     require_frozen_embedding_readout(net)
@@ -90,15 +90,15 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     except NotCovered as error:
         if net.is_usual or repr(net) in str(error):
             raise
-        raise NotCovered(f"net: {net!r} given; {error}") from None
+        raise NotCovered(f"net: got {net!r}; {error}") from None
 
 
 def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:
     if opt is not None:
-        raise ValueError(f"opt: {short(opt)} given with a tp.Program, which says how it is trained; allowed is None")
+        raise ValueError(f"opt: got {short(opt)} with a tp.Program, which says how it is trained; expected None")
     if not isinstance(scale, DepthScaling):
-        raise NotCovered(f"alpha: {short(scale)} given with a tp.Program, whose sizes of updates are its symbols alpha "
-                         "and gamma; allowed is one gamma for all matrices")
+        raise NotCovered(f"alpha: got {short(scale)} with a tp.Program, whose sizes of updates are its symbols alpha "
+                         "and gamma; expected one gamma for all matrices")
     return judge_exponents(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
 
 
@@ -116,8 +116,8 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     else:
         for name in net.trained_of_block:
             if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
-                raise NotCovered(f"{name}: alpha = {counted.alpha}, gamma = {counted.update_exponent(name)} given; "
-                                 "allowed are rational numbers, beside other exponents or optimizers with a memory")
+                raise NotCovered(f"{name}: got alpha = {counted.alpha}, gamma = {counted.update_exponent(name)}; "
+                                 "expected rational numbers, beside other exponents or optimizers with a memory")
         (region, exponents), = exponents_of(program(net, linear, counted))
         point = ()
     matrices = MatrixVerdicts(net, counted)
@@ -135,15 +135,15 @@ def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: o
     if isinstance(net, Transformer):
         for name, one in (scale.choices or {}).items():
             if one.init != 0:
-                raise NotCovered(f"init: L^({one.init}) given for {name}; what softmax and activations act on is not "
+                raise NotCovered(f"init: got L^({one.init}) for {name}; what softmax and activations act on is not "
                                  "homogeneous in it, and sublayers have matrices of their own, so that one alpha does "
-                                 "not say it; allowed for a transformer is 0")
+                                 "not say it; expected for a transformer is 0")
     scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:
             said = str(width_verdict(scale.width_scaling))
         except NotCovered as error:
             said = f"not known ({error})"
-        raise NotCovered(f"width: {short(scale.width)} given, which is not muP in width, so that there are no kets "
+        raise NotCovered(f"width: got {short(scale.width)}, which is not muP in width, so that there are no kets "
                          f"whose powers of L could be counted; a perceptron of these powers of n: {said}")
     return scale.over(names, ends=False)

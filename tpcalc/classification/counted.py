@@ -55,12 +55,12 @@ class FromZero(Transformer):
         """Raises ``ValueError`` for names that are not those of its matrices, and where norms would divide 0 by 0."""
         known = net.matrices_of_block
         if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name in known for name in names):
-            raise ValueError(f"from_zero: {short(names)} given; allowed is a tuple of some of "
+            raise ValueError(f"from_zero: got {short(names)}; expected a tuple of some of "
                              f"{', '.join(map(repr, known))}")
         found = cls(**{f.name: getattr(net, f.name) for f in fields(net)}, zero=tuple(sorted(set(names))))
         if net.qk_norm and found.is_uniform:
-            raise NotCovered(f"from_zero: {short(names)} given with qk_norm=True, which divides 0 by 0 there; allowed "
-                             "is qk_norm=False")
+            raise NotCovered(f"from_zero: got {short(names)} with qk_norm=True, which divides 0 by 0 there; expected "
+                             "qk_norm=False")
         return found
 
     @property
@@ -92,13 +92,13 @@ def written_out(net: Judged, scale: Scaling) -> Program:
 def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
     """The training of two positions and heads of one coordinate, of symbolic P, without exponentials in softmax."""
     if net.positions < TWO:
-        raise NotCovered(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, "
-                         f"allowed for a verdict is at least {TWO}")
+        raise NotCovered(f"positions: got {net.positions}; alone, a position reads itself whatever its scores, "
+                         f"expected for a verdict is at least {TWO}")
     if isinstance(net.attention, Convolution) and net.mlp is not None:
-        raise NotCovered(f"mlp: {block_name(net.mlp)} given with a convolution; allowed for a verdict is None")
+        raise NotCovered(f"mlp: got {block_name(net.mlp)} with a convolution; expected for a verdict is None")
     if net.at_one_position is not None:
-        raise NotCovered(f"attention: {net.attention!r} given; its powers of L are those of the block on one position, "
-                         f"allowed is {net.at_one_position!r}")
+        raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
+                         f"expected {net.at_one_position!r}")
     attention = net.attention if callable(net.attention) else softmax_of_two(
         net.causal, net.qk_norm, isinstance(net, FromZero) and net.is_uniform)
     alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, attention=attention, qk_norm=False)

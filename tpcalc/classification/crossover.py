@@ -12,7 +12,7 @@ from .. import _checks
 from .advice import as_power
 
 SIZES = ("depth", "width", "eps", "gradient")
-ALLOWED = "allowed is None, or a dictionary of positive numbers by " + ", ".join(map(repr, SIZES))
+ALLOWED = "expected None, or a dictionary of positive numbers by " + ", ".join(map(repr, SIZES))
 
 
 def checked_sizes(sizes: object) -> dict[str, float]:
@@ -20,10 +20,10 @@ def checked_sizes(sizes: object) -> dict[str, float]:
     if sizes is None:
         return {}
     if not isinstance(sizes, Mapping):
-        raise ValueError(f"sizes: {_checks.short(sizes)} given; {ALLOWED}")
+        raise ValueError(f"sizes: got {_checks.short(sizes)}; {ALLOWED}")
     for name in sizes:
         if name not in SIZES:
-            raise ValueError(f"sizes: {_checks.short(name)} given; {ALLOWED}")
+            raise ValueError(f"sizes: got {_checks.short(name)}; {ALLOWED}")
     whole = {name: _checks.positive_integer(f"sizes[{name!r}]", sizes[name]) for name in SIZES[:2] if name in sizes}
     real = {name: _checks.positive_number(f"sizes[{name!r}]", sizes[name]) for name in SIZES[2:] if name in sizes}
     return {name: float(value) for name, value in {**whole, **real}.items() if value is not None}

@@ -106,7 +106,7 @@ def measure_diversity(alpha: Number, gamma: Number, task: Task | None = None, op
     task = Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]) if task is None else task
     p = _checks.real_number("p", p)
     if not 0 <= p <= 1 - LARGEST:
-        raise ValueError(f"p: {p!r} given; allowed is a layer time in [0, {1 - LARGEST}]")
+        raise ValueError(f"p: got {p!r}; expected a layer time in [0, {1 - LARGEST}]")
     row = task.steps - 1 if t is None else t
     row_of(task, "t", row)
     # noise L^a eps^(1/2) is drift L^b eps at eps = L^(2 (a - b))

@@ -63,7 +63,7 @@ def require_frozen_embedding_readout(net: Network | Transformer) -> None:
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
         net, Program) else net.train_embedding_readout
     if trained:
-        raise NotCovered(f"net: {net!r} given; allowed is a net with frozen ends")
+        raise NotCovered(f"net: got {net!r}; expected a net with frozen ends")
     if not isinstance(net, Program):
         net.require_counted()
 
@@ -162,5 +162,5 @@ def _in_symbols(net: ResNet) -> tuple[Hypotheses, dict[str, sp.Symbol]]:
     names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.trained_of_block}}
     equations = general_equations(program(net, SGD(), Parametrization(depth=names)))
     if not isinstance(equations, KetEquations):
-        raise NotCovered(f"net: {net!r} given; allowed are nonlinear ones, whose layers do not explode by themselves")
+        raise NotCovered(f"net: got {net!r}; expected nonlinear ones, whose layers do not explode by themselves")
     return Hypotheses(equations), names

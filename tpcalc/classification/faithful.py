@@ -30,7 +30,7 @@ def optimizer_name(optimizer: object) -> str:
         return "momentum" if optimizer.momentum else "sgd"
     name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
     if name.lower() not in OPTIMIZERS:
-        raise ValueError(f"optimizer: {short(optimizer)} given; allowed are {', '.join(map(repr, OPTIMIZERS))}, or an "
+        raise ValueError(f"optimizer: got {short(optimizer)}; expected {', '.join(map(repr, OPTIMIZERS))}, or an "
                          "object such as tp.SGD() or tp.SignSGD(): only of these the size of an update is known")
     return name.lower()
 
@@ -91,8 +91,8 @@ def faithful_rate(optimizer: object, moved: sp.Expr, gradient: sp.Expr, eps: sp.
     """
     numeric = all(symbolic(value).is_number for value in (gradient, eps or 0))
     if numeric and eps_dominates(optimizer, gradient, eps):
-        raise NotCovered(f"eps: L^({-symbolic(eps)}) given for gradients of size L^({-gradient}); "
-                         f"{optimizer_name(optimizer)} has no faithful learning rate there; allowed is an eps of at "
+        raise NotCovered(f"eps: got L^({-symbolic(eps)}) for gradients of size L^({-gradient}); "
+                         f"{optimizer_name(optimizer)} has no faithful learning rate there; expected an eps of at "
                          "most the size of the gradients")
     return moved - direction_power(optimizer, gradient, eps)
 

@@ -75,8 +75,8 @@ def of_gate(net: ResNet, gammas: dict[str, sp.Expr]) -> Verdict:
     """
     exponents, gradient = _closed(net)
     if not gradient.vanishes:
-        raise NotCovered(f"net: {net!r} given; the gradient of the number in front of a branch does not vanish at the "
-                         "first step, so that it moves, allowed are networks that stay where they start")
+        raise NotCovered(f"net: got {net!r}; the gradient of the number in front of a branch does not vanish at the "
+                         "first step, so that it moves; expected networks that stay where they start")
     scale = Parametrization(depth={"alpha": 0, **gammas})
     found = judge_exponents(sp.Integer(0), None, Region(0), exponents, JointVerdicts(net, scale), ())
     return replace(found, reasons=(*found.reasons, "counted: gradients of matrices carry the number in front, which "

@@ -67,7 +67,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
     a, g = exponent("alpha", alpha), exponent("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_Rational:
-            raise ValueError(f"{name}: {value} given; allowed is a rational number")
+            raise ValueError(f"{name}: got {value}; expected a rational number")
     require_frozen_embedding_readout(net)
     equations = kets(with_moves(program(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
     found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))

@@ -85,7 +85,7 @@ class _KetReader:
                  if kind(p.statement.value) == "scalar" and p.loops[1:]]
         if named:
             raise NotCovered(f"program {self.setting.program.name}: the scalar {named[0]} is computed in every layer, "
-                             "and no rule counts what it multiplies; allowed are averages that stand where they are "
+                             "and no rule counts what it multiplies; expected averages that stand where they are "
                              "used, as in branch.x / sqrt(Mean(branch.x**2))")
         raise NotCovered(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")

@@ -26,7 +26,7 @@ def leading_power(expression: sp.Expr, sizes: Sizes) -> sp.Expr:
         return sp.Integer(0)
     if expression.func in RULES and (expression.func != sp.Pow or expression.exp.is_Rational):
         return RULES[expression.func](expression, sizes)
-    raise NotCovered(f"{expression} given; allowed are sums, products, rational powers, signs and absolute values: "
+    raise NotCovered(f"got {expression}; expected sums, products, rational powers, signs and absolute values: "
                      f"of {expression.func.__name__} no power of L is known")
 
 

@@ -186,7 +186,7 @@ class MatrixTerms:
         """The terms at values of all symbols; ``ValueError`` where one is no rational number."""
         for name, value in values.items():
             if not value.is_Rational:
-                raise NotCovered(f"{name}: {value} given; allowed are rational numbers")
+                raise NotCovered(f"{name}: got {value}; expected rational numbers")
         return replace(self, counted=self.counted.there(dict(values)), values=values)
 
     def together(self) -> tuple[Cell, Exponents]:
@@ -231,8 +231,8 @@ class MatrixTerms:
         if len(found) != 1:
             known = sorted(found) or sorted({p.matrix.name for p in setting.products})
             raise NotCovered(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
-                             f"update of one of the matrices {', '.join(known)}, and which one is not known; allowed "
-                             "are blocks that name (branch.let) products of two matrices with one vector")
+                             f"update of one of the matrices {', '.join(known)}, and which one is not known; expected "
+                             "blocks that name (branch.let) products of two matrices with one vector")
         return found.pop()
 
     def alone(self, matrix: str | None) -> Exponents:

@@ -57,7 +57,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
         if power == sp.oo:
             return linear, scale  # what explodes at initialization does so whatever is trained
         if power == -sp.oo:
-            raise NotCovered(f"net: {net!r} given; the gradient of {name} vanishes at the first step, and with it no "
+            raise NotCovered(f"net: got {net!r}; the gradient of {name} vanishes at the first step, and with it no "
                              f"size of {optimizer_name(opt)}'s direction is known")
         moved[name] = scale.update_exponent(name) + direction_power(opt, -power, kept) + power
     if any(moved[name] != scale.update_exponent(name) for name in moved):
@@ -67,7 +67,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     start, later = terms.gradients(0), terms.gradients(1)
     changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
     if changed is not None and not _has_grown(net, terms):
-        raise NotCovered(f"net: {net!r} given; gradients of {changed} go from L^({start[changed]}) to "
+        raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start[changed]}) to "
                          f"L^({later[changed]}) in a step, so that {optimizer_name(opt)}'s updates are not counted")
     return linear, scale
 

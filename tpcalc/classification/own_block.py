@@ -114,7 +114,7 @@ class RecipeAudit(Short, Aligned):
         """
         if self.zero:
             raise NotCovered(f"scaling: asked of {self.name!r}, in which {', '.join(self.zero)} starts at zero; "
-                             "allowed is its .program, which has that")
+                             "expected its .program, which has that")
         return block_exponents(self.alpha, self.gammas).over(self.gammas, ends=False)
 
     @property
@@ -127,7 +127,7 @@ class RecipeAudit(Short, Aligned):
         missing = [name for name in self.zero if name not in self.gammas]
         if missing:
             raise NotCovered(f"program: asked of {self.name!r}, in which the number {missing[0]} starts at zero; "
-                             "allowed are recipes in which matrices do, or nothing")
+                             "expected recipes in which matrices do, or nothing")
         written = program(self.net, SGD(), block_exponents(self._start.alpha, self._start.gammas))
         return from_zero(written, *self.zero) if self.zero else written
 
@@ -192,7 +192,7 @@ def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     """
     entry = named_recipe(name)
     if entry.outside:
-        raise NotCovered(f"name: {name!r} given, {entry.outside}; allowed here are recipes for the matrices of any MLP")
+        raise NotCovered(f"name: got {name!r}, {entry.outside}; expected recipes for the matrices of any MLP")
     return audit_on_block(replace(entry, block=MLP), optimizer)
 
 

@@ -129,7 +129,7 @@ class PhaseDiagram(Short):
         numbers = {s: exponent(s.name, value) for s, value in zip(self.symbols, given)}
         for s, number in numbers.items():
             if not number.is_number:
-                raise ValueError(f"{s}: {number} given; allowed is a real number")
+                raise ValueError(f"{s}: got {number}; expected a real number")
         return point_of(numbers, self.symbols)
 
     def table(self) -> str:
@@ -205,9 +205,9 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     ['kernel regime', 'feature learning', 'trivial', 'unstable']
     """
     if not isinstance(net, (ResNet, type(None))):
-        raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
+        raise ValueError(f"net: got {net!r}; expected a tp.ResNet or None")
     if not isinstance(scale, (DepthScaling, Parametrization, WidthScaling, type(None))):
-        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling, a tp.Parametrization, "
+        raise ValueError(f"scale: got {short(scale)}; expected a tp.DepthScaling, a tp.Parametrization, "
                          "a tp.WidthScaling or None")
     if not isinstance(scale, WidthScaling):
         net = ResNet() if net is None else net
@@ -215,7 +215,7 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     elif net is None:
         plane = WidthPlane.of(scale)
     else:
-        raise ValueError(f"net: {net!r} given with a tp.WidthScaling, which is of a perceptron; allowed is None")
+        raise ValueError(f"net: got {net!r} with a tp.WidthScaling, which is of a perceptron; expected None")
     lines = lines_of(plane.decisive())
     verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
     kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}

@@ -54,14 +54,14 @@ class ExponentPlane:
             scale = resolved(scale).over(names, ends=False)
         found = tuple(dict.fromkeys(s for e in plane_exponents(scale, names) for s in sorted(e.free_symbols, key=str)))
         if len(found) != 2:
-            raise ValueError(f"scale: {short(whole)} given, with {len(found)} symbols ({', '.join(map(str, found))}) "
+            raise ValueError(f"scale: got {short(whole)}, with {len(found)} symbols ({', '.join(map(str, found))}) "
                              f"in the exponents of a block with frozen ends, alpha and those of {', '.join(names)}; "
-                             "allowed are two, of which the plane is")
+                             "expected two, of which the plane is")
         plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), plain(found))
         try:
             plane.pieces
         except NotAffine:
-            raise NotCovered(f"scale: {short(whole)} given; allowed are exponents that are affine forms in "
+            raise NotCovered(f"scale: got {short(whole)}; expected exponents that are affine forms in "
                              f"{', '.join(map(str, found))} with rational coefficients") from None
         return plane
 
@@ -97,8 +97,8 @@ class ExponentPlane:
         for piece, scale in self.pieces:
             for region, sizes in exponents_of(program(self.net, SGD(), scale)):
                 if region.size != 2:
-                    raise NotCovered(f"scale: {short(scale)} given, of whose exponents one enters nothing that is "
-                                     "counted; allowed are two that do")
+                    raise NotCovered(f"scale: got {short(scale)}, of whose exponents one enters nothing that is "
+                                     "counted; expected two that do")
                 common = Region(2, tuple(dict.fromkeys((*piece.conditions, *region.conditions))))
                 if not common.is_empty:
                     found.append((common, sizes))
@@ -142,7 +142,7 @@ def plain(symbols: tuple[sp.Symbol, ...]) -> tuple[sp.Symbol, ...]:
     """Real symbols of these names, of which nothing else is supposed: a plane has both signs of either."""
     names = [symbol.name for symbol in symbols]
     if len(set(names)) < len(names):
-        raise ValueError(f"scale: two symbols of the name {names[0]!r} given; allowed are two names")
+        raise ValueError(f"scale: got two symbols of the name {names[0]!r}; expected two names")
     return tuple(sp.Symbol(name, real=True) for name in names)
 
 

@@ -51,7 +51,7 @@ class Recipe(Short, Aligned):
     def depth_multiplier(self) -> float:
         """depth / base_depth; ``ValueError`` where no depth was given."""
         if self.depth is None:
-            raise ValueError("depth: None given; allowed is a whole number of at least 1, as in tp.recipe(depth=96)")
+            raise ValueError("depth: got None; expected a whole number of at least 1, as in tp.recipe(depth=96)")
         return self.depth / self.base_depth
 
     @property
@@ -97,7 +97,7 @@ class MatrixRecipe(Short):
     def factors(self) -> dict[str, dict[str, float]]:
         """What to multiply the settings of a network of depth ``base_depth`` with, by matrix and setting."""
         if self.depth is None:
-            raise ValueError("depth: None given; allowed is a whole number of at least 1, as in tp.recipe(depth=96)")
+            raise ValueError("depth: got None; expected a whole number of at least 1, as in tp.recipe(depth=96)")
         ratio = self.depth / self.base_depth
         return {name: {key: ratio ** float(size) for key, size in one.powers.items()}
                 for name, one in self.choices.items()}
@@ -157,7 +157,7 @@ def published_choices(entry: NamedRecipe, optimizer: str) -> DepthChoices:
     """
     assert entry.choices is not None
     if optimizer != entry.choices.optimizer and not {optimizer, entry.choices.optimizer} <= set(ADAMS):
-        raise ValueError(f"optimizer: {optimizer!r} given, for which {entry.name!r} was not published; allowed is its "
+        raise ValueError(f"optimizer: got {optimizer!r}, for which {entry.name!r} was not published; expected its "
                          f"own, which print(tp.named_recipes()[{entry.name!r}]) names, or a recipe that is solved for "
                          "any optimizer: " + ", ".join(repr(one.name) for one in NAMED if one.target is not None))
     return replace(entry.choices, optimizer=optimizer)
@@ -192,7 +192,7 @@ def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     """
     entry = named_recipe(name)
     if entry.outside:
-        raise ValueError(f"name: {name!r} given, {entry.outside}; allowed here are other recipes, tp.named_recipes() "
+        raise ValueError(f"name: got {name!r}, {entry.outside}; expected other recipes, tp.named_recipes() "
                          "judges it")
     return entry
 
@@ -205,13 +205,13 @@ def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     """
     if isinstance(name, Parametrization):
         if name.own or name.choices is not None or not name.is_mup(ends=False):
-            raise ValueError(f"name: {_checks.short(name)} given; allowed is one exponent for all matrices, and muP in "
+            raise ValueError(f"name: got {_checks.short(name)}; expected one exponent for all matrices, and muP in "
                              "width")
         name = name.scaling
     if isinstance(name, DepthScaling):
         name.require_numbers()
         if name.branch != 1 or name.base_depth != 1:
-            raise ValueError(f"name: {name!r} given; allowed are powers alone, with the constants branch=1 and "
+            raise ValueError(f"name: got {name!r}; expected powers alone, with the constants branch=1 and "
                              "base_depth=1")
         return NamedRecipe(f"alpha = {name.alpha}, gamma = {name.gamma}", "a depth scaling", "as given", target=name)
     name = _checks.choice("name", name, (one.name for one in NAMED))
@@ -252,7 +252,7 @@ def recipe_of(one: Parametrization, optimizer: str, depth: int | None, base_dept
     """
     own = {name: one.update_exponent(name) for name in one.own if name not in ("U", "nV")}
     if not own:
-        raise ValueError(f"name: {one!r} given, which names no matrix; allowed is an exponent for every matrix of a "
+        raise ValueError(f"name: got {one!r}, which names no matrix; expected an exponent for every matrix of a "
                          "block, {'alpha': ..., 'W1': ...}")
     found = {name: realize(DepthScaling(one.alpha, gamma), optimizer) for name, gamma in own.items()}
     return MatrixRecipe(found, depth, base_depth)

@@ -109,8 +109,8 @@ class Settings:
             gate, = (self.choices[name] for name in self.gates)
             follows = direction_power(gate.optimizer, sp.Integer(1), None if gate.eps is None else -gate.eps) != 0
             if follows and not gate_gradient(self.net).vanishes:  # type: ignore[arg-type]
-                raise NotCovered(f"net: {self.net!r} given; the gradient of {self.gates[0]} does not vanish at first, "
-                                 f"and how far {gate.optimizer} moves it is not counted; allowed are optimizers by "
+                raise NotCovered(f"net: got {self.net!r}; the gradient of {self.gates[0]} does not vanish at first, "
+                                 f"and how far {gate.optimizer} moves it is not counted; expected optimizers by "
                                  "signs")
             return replace(self, front=-sp.oo if follows else gate.lr)
         sizes = {name: -update_power(one.optimizer, -self.seen(name).gradient_power, -one.lr,

@@ -28,7 +28,7 @@ def resolved(one: Parametrization, opt: object = None, eps: bool = False) -> Par
     choices = dict(one.choices)
     first = next(iter(choices.values()))
     if opt is not None and optimizer_name(opt) != first.optimizer:
-        raise ValueError(f"opt: {short(opt)} given; the powers of L are for {first.optimizer!r}")
+        raise ValueError(f"opt: got {short(opt)}; expected {first.optimizer!r}, whose powers of L these are")
     alpha = sp.expand(-first.branch - sp.Add(*(c.init for c in choices.values())))
     gammas = {name: update_exponent(c if eps else c.without_eps, alpha) for name, c in choices.items()}
     return Parametrization(one.width, {"alpha": alpha, **gammas})

@@ -127,7 +127,7 @@ def gradient_power(scaling: WidthScaling, role: str) -> sp.Expr:
     (1, 1/2)
     """
     if any(scaling.p[:-1]):
-        raise NotCovered(f"scaling: {scaling!r} given; allowed are critical ones, with p = 0 but for the last")
+        raise NotCovered(f"scaling: got {scaling!r}; expected critical ones, with p = 0 but for the last")
     return sp.Integer(0) if role == "output" else sp.expand((1 + scaling.p[-1]) / 2)
 
 

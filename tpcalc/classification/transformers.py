@@ -32,17 +32,17 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     have no rule.
     """
     if net.tied:
-        raise NotCovered("tied: True given; the first output is of order one then, and what an update changes of it is "
-                         "not told from it, allowed is False")
+        raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
+                         "not told from it; expected False")
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, same = as_gradient_descent(net, opt, scale)
     descent = DECAYING if linear.weight_decay else SGD()
     if isclose(share_of_decay(opt), 1):
-        raise NotCovered(f"opt: {opt!r} given, which leaves nothing of initial matrices; allowed is a weight decay "
+        raise NotCovered(f"opt: got {opt!r}, which leaves nothing of initial matrices; expected a weight decay "
                          "that takes another share of them than all")
     if isinstance(net, FromZero) and linear.weight_decay:
-        raise NotCovered(f"from_zero: {net.zero} given with weight_decay: {linear.weight_decay}; what starts at 0 is "
-                         "counted where nothing but updates changes it, allowed is 0")
+        raise NotCovered(f"from_zero: got {net.zero} with weight_decay: {linear.weight_decay}; what starts at 0 is "
+                         "counted where nothing but updates changes it; expected 0")
     terms, matrices = training_terms(net, same, descent), MatrixVerdicts(net, same)
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
@@ -62,8 +62,8 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if isinstance(net, FromZero):
         said.append(starting_at_zero(net, terms))
         if net.is_uniform and scores.get("change of score", -sp.oo) > 0:
-            raise NotCovered(f"from_zero: {net.zero} given; scores, from 0, come to L^({scores['change of score']}), "
-                             "beyond where softmax is linear; allowed are updates that leave them of order one")
+            raise NotCovered(f"from_zero: got {net.zero}; scores, from 0, come to L^({scores['change of score']}), "
+                             "beyond where softmax is linear; expected updates that leave them of order one")
     taken = [UNNORMED] * (net.norm is None) + [NORMED] * (net.qk_norm and softmax) + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))

@@ -82,7 +82,7 @@ class Verdict(Short, Aligned):
         [False, True]
         """
         if not self.matrices:
-            raise NotCovered("matrices: not judged one by one for this network; allowed is a tp.ResNet")
+            raise NotCovered("matrices: not judged one by one for this network; expected a tp.ResNet")
         return all(one.complete for one in self.matrices.values())
 
     @property

@@ -31,13 +31,13 @@ class WidthPlane:
     def of(cls, scale: WidthScaling) -> WidthPlane:
         found = tuple(dict.fromkeys(s for e in _exponents(scale) for s in sorted(e.free_symbols, key=str)))
         if len(found) != 2:
-            raise ValueError(f"scale: {short(scale)} given, with {len(found)} symbols ({', '.join(map(str, found))}); "
-                             "allowed are two, of which the plane is")
+            raise ValueError(f"scale: got {short(scale)}, with {len(found)} symbols ({', '.join(map(str, found))}); "
+                             "expected two, of which the plane is")
         plane = cls(_substituted(scale, dict(zip(found, plain(found)))), plain(found))
         try:
             tuple(plane.decisive())
         except NotAffine:
-            raise NotCovered(f"scale: {short(scale)} given; allowed are exponents that are affine forms in "
+            raise NotCovered(f"scale: got {short(scale)}; expected exponents that are affine forms in "
                              f"{', '.join(map(str, found))} with rational coefficients") from None
         return plane
 

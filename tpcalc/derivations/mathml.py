@@ -99,7 +99,7 @@ def _read(node: ET.Element, words: list[str], formula: str) -> None:
     elif "\\" in text or "&" in text and r"\&" not in formula:
         raise ValueError(f"formula: {formula!r} has no MathML: {text!r} is not known")
     if beyond := sorted(node.attrib.keys() & BEYOND):
-        raise ValueError(f"formula: {formula!r} has no MathML: {', '.join(beyond)} given; a formula has no links "
+        raise ValueError(f"formula: {formula!r} has no MathML: {', '.join(beyond)} in it; a formula has no links "
                          "and no looks of its own")
     node.text = text or None
 

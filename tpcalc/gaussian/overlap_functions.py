@@ -37,7 +37,7 @@ def tabulated(functions: Functions) -> Callable[..., Array]:
     if len(functions) == 2:
         (f, j), (g, k) = functions
         return overlap_function(f, g, j, k)
-    raise NotCovered(f"functions: of {len(functions)} variables given; allowed are one or two")
+    raise NotCovered(f"functions: got some of {len(functions)} variables; expected one or two")
 
 
 @lru_cache(maxsize=None)
@@ -107,7 +107,7 @@ def _arc_cosine(j: int, k: int) -> tuple[Callable[..., Array], float, float]:
         lambda e: e.is_Pow and e.base == r, lambda e: (1 - s**2)**(e.exp // 2) * r**(e.exp % 2))
     form = sp.expand(form / s**divisions)
     if (j - k) % 2 or any(e.base == s and e.exp < -1 for e in form.atoms(sp.Pow)):
-        raise NotCovered(f"derivatives: {j} and {k} given; of functions with a kink allowed are those of an even sum "
+        raise NotCovered(f"derivatives: got {j} and {k}; expected of functions with a kink are those of an even sum "
                          "whose means can be integrated where two arguments meet")
     return sp.lambdify((r, angle, s, apart), form.xreplace({1 / s: 1 / apart})), *map(float, powers)
 

@@ -109,7 +109,7 @@ class ScalarFunction:
         h = sp.Symbol("h", positive=True)
         right, left = (sp.simplify(self.expression.xreplace({H: sign * h}) / h) for sign in (1, -1))
         if right.free_symbols or left.free_symbols:
-            raise NotCovered(f"phi: {self.expression} given; at infinite depth allowed are smooth functions, and "
+            raise NotCovered(f"phi: got {self.expression}; expected at infinite depth are smooth functions, and "
                              "kinked ones of the form s h + b |h|")
         return float((right - left) / 2), float((right + left) / 2)
 

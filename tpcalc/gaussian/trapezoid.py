@@ -96,9 +96,9 @@ def settled_step(f: sp.Expr) -> float:
             x, weight = nodes(step, np.array(spread))
             mass = np.array([value(spread * x) ** 2 * weight for value in values])
             if np.any(np.isnan(mass)):
-                raise NotCovered(f"phi: {f} given; it is not finite for all real arguments")
+                raise NotCovered(f"phi: got {f}; it is not finite for all real arguments")
             if not np.all(np.isfinite(mass)) or np.any(mass[:, [0, -1]] > SETTLED * mass.sum(axis=1, keepdims=True)):
-                raise NotCovered(f"phi: {f} given; it has a pole, or grows too fast for Gaussian means by quadrature")
+                raise NotCovered(f"phi: got {f}; it has a pole, or grows too fast for Gaussian means by quadrature")
             found.append(mass.sum(axis=1))
         return np.array(found)
 
@@ -108,4 +108,4 @@ def settled_step(f: sp.Expr) -> float:
         if np.max(np.abs(now - before)) <= SETTLED * np.max(np.abs(now)):
             return step
         step /= 2
-    raise NotCovered(f"phi: {f} given; it is not smooth enough for quadrature on steps of {FINEST}")
+    raise NotCovered(f"phi: got {f}; it is not smooth enough for quadrature on steps of {FINEST}")

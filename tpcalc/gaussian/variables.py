@@ -210,7 +210,7 @@ class Expectation(sp.Expr):
         for factor in sp.Mul.make_args(self.body):
             of = [u for u in self.variables if factor.has(u)]
             if len(of) != 1 and not factor.is_number:
-                raise NotCovered(f"{self}: given; allowed are products of functions of one variable each")
+                raise NotCovered(f"{self}: expected products of functions of one variable each")
             found[(of or self.variables)[0]] *= factor
         return tuple((f.args[0], int(f.args[1])) if f.func == DerivativeAt and f.args[2] == u
                      else (f.doit().xreplace({u: H}), 0) for u, f in found.items())
@@ -239,7 +239,7 @@ class Expectation(sp.Expr):
         functions that outgrow the density within this range.
         """
         if not self.has_law:
-            raise ValueError(f"{self}: given without a law; allowed are expectations over Gaussian variables")
+            raise ValueError(f"{self}: has no law; expected expectations over Gaussian variables")
         return float(self.on_symbols(lambda node: sp.Float(_quadrature(node, values or {}))))
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
@@ -247,7 +247,7 @@ class Expectation(sp.Expr):
 
     def _eval_derivative(self, symbol: sp.Expr) -> sp.Expr:
         if not self.has_law:
-            raise ValueError(f"{self}: given without a law; allowed are derivatives of expectations over Gaussian "
+            raise ValueError(f"{self}: has no law; expected derivatives of expectations over Gaussian "
                              "variables")
         return sp.Integer(0) if symbol in self.variables else self.on_symbols(lambda node: node.price(symbol))
 

@@ -46,8 +46,8 @@ def to_nemo(plan: Plan) -> Fields:
     """NeMo Automodel's ``param_group_overrides``, a factor of the optimizer's eps beside them."""
     eps = {e.factor("eps") for e in plan.entries if e.optimizer in ADAMS}
     if len({round(one, 12) for one in eps}) > 1:
-        raise ValueError("form: 'nemo' given, which has one eps for all parameters, and this plan has "
-                         f"{', '.join(f'{one:.4g}' for one in sorted(eps))} times the base's; allowed is a recipe with "
+        raise ValueError("form: got 'nemo', which has one eps for all parameters, and this plan has "
+                         f"{', '.join(f'{one:.4g}' for one in sorted(eps))} times the base's; expected a recipe with "
                          "one eps, such as 'completep' with forward='multiplier', or another form")
     names = {"lr": "lr_mult", "weight_decay": "wd_mult", "eps": "eps"}
     overrides = [{"pattern": regular_expression(e.parameter.pattern), **_factors(e, names)} for e in plan.entries]

@@ -86,7 +86,7 @@ def settable(name: str | Scaling) -> NamedRecipe:
     sizes; ``ValueError`` for others."""
     entry = of_powers(name)
     if entry.block == POST_NORM:
-        raise ValueError(f"recipe: {entry.name!r} given, which multiplies the stream in front of norms; allowed are "
+        raise ValueError(f"recipe: got {entry.name!r}, which multiplies the stream in front of norms; expected "
                          "recipes that are settings of parameters")
     return entry
 
@@ -99,11 +99,11 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
     smaller = {matrix: init for matrix, init in given.items() if init != 0}
     others = [matrix for matrix in given if matrix not in smaller]
     if smaller and others:
-        raise ValueError(f"recipe: {entry.name!r} given, in which {', '.join(smaller)} start like "
+        raise ValueError(f"recipe: got {entry.name!r}, in which {', '.join(smaller)} start like "
                          f"{as_power(next(iter(smaller.values())))} and {', '.join(others)} do not, so that gradients "
                          f"and "
                          "updates of these go like other powers of the depth; measured ones are held against one power "
-                         "for all matrices of a layer; allowed are recipes that set the same for all of them")
+                         "for all matrices of a layer; expected recipes that set the same for all of them")
     return entry
 
 
@@ -151,8 +151,8 @@ def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
     found = _own_width_powers(parameter, optimizer)
     if factor is not None and optimizer_of_role(parameter, optimizer) == SIGN:
         if not all(parameter.grows):
-            raise ValueError(f"{parameter.pattern}: of shape {parameter.shape}, of which not all dimensions grow, "
-                             "given with a recipe that multiplies updates by a factor of them; allowed are matrices of "
+            raise ValueError(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow,"
+                             " with a recipe that multiplies updates by a factor of them; expected matrices of "
                              "layers that grow as a whole")
         return replace(found, lr=found.lr - width_of(factor), weight_decay=found.weight_decay + width_of(factor))
     if shared_eps and optimizer_of_role(parameter, optimizer) in ADAMS:

@@ -47,13 +47,13 @@ def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> Layer
     first = {stem: one for stem, one in grown.items()
              if not any(stem != other and stem.startswith(other) for other in grown)}
     if len(first) > 1:
-        raise ValueError(f"base, target: lists of layers {', '.join(map(repr, first))} given, which all grow; allowed "
-                         "is one list of layers")
+        raise ValueError(f"base, target: got lists of layers {', '.join(map(repr, first))}, which all grow; expected "
+                         "one list of layers")
     layers = next(iter(first.values())) if first else _repeated(base)
     _one_kind(layers, target)
     patterns = [{layers.pattern(name) for name in shapes} for shapes in (base, target)]
     if odd := sorted(patterns[0] ^ patterns[1]):
-        raise ValueError(f"{odd[0]}: in one of base and target alone; allowed are models that differ in how many "
+        raise ValueError(f"{odd[0]}: in one of base and target alone; expected models that differ in how many "
                          "layers they have and in how wide they are")
     return layers
 
@@ -91,19 +91,19 @@ def _one_kind(layers: LayerCount, shapes: Mapping[str, Shape]) -> None:
     for index, kind in kinds.items():
         if odd := sorted(set(kind.items()) ^ set(kinds[min(kinds)].items())):
             name = odd[0][0].replace("*", str(index), 1)
-            raise NotCovered(f"{name}: layers of one list that differ given ({layers.stem}{min(kinds)} and "
-                             f"{layers.stem}{index}); allowed are layers with parameters of the same names and shapes")
+            raise NotCovered(f"{name}: got layers of one list that differ ({layers.stem}{min(kinds)} and "
+                             f"{layers.stem}{index}); expected layers with parameters of the same names and shapes")
 
 
 def shapes_of(name: str, value: object) -> dict[str, Shape]:
     """``value`` as a dictionary from names of parameters to shapes; ``ValueError`` for anything else."""
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"{name}: {short(value)} given; allowed is a mapping from names of parameters to shapes")
+        raise ValueError(f"{name}: got {short(value)}; expected a mapping from names of parameters to shapes")
     found: dict[str, Shape] = {}
     for key, shape in value.items():
         sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else None
         if not isinstance(key, str) or sizes is None or not all(isinstance(n, int) and n > 0 for n in sizes):
-            raise ValueError(f"{name}: {short(key)}: {short(shape)} given; allowed are names and tuples of whole "
+            raise ValueError(f"{name}: {short(key)}: got {short(shape)}; expected names and tuples of whole "
                              "numbers of at least 1")
         found[key] = sizes
     return found

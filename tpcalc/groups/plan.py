@@ -95,7 +95,7 @@ class Plan(Tabled):
         for entry in self.entries:
             if entry.parameter.pattern == pattern:
                 return entry
-        raise ValueError(f"{name}: a parameter that the plan does not know given; allowed are models as make(**target) "
+        raise ValueError(f"{name}: got a parameter that the plan does not know; expected models as make(**target) "
                          "returns them")
 
     def groups(self, model: Value, lr: float, weight_decay: float = 0.0,
@@ -115,10 +115,10 @@ class Plan(Tabled):
         """
         rate, decay = _checks.positive_number("lr", lr), _checks.nonnegative_number("weight_decay", weight_decay)
         if decay and self.optimizer == "adam":
-            raise ValueError(f"weight_decay: {weight_decay} given with adam, whose steps do not keep it visible at any "
-                             "power of the depth; allowed is 0, or a plan for an optimizer whose decay is decoupled")
+            raise ValueError(f"weight_decay: got {weight_decay} with adam, whose steps do not keep it visible at any "
+                             "power of the depth; expected 0, or a plan for an optimizer whose decay is decoupled")
         if eps is not None and self.optimizer in ("sgd", "momentum"):
-            raise ValueError(f"eps: {eps!r} given; {self.optimizer} has none, allowed is None")
+            raise ValueError(f"eps: got {eps!r}; {self.optimizer} has none; expected None")
         base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
         groups: dict[tuple[tuple[str, object], ...], Fields] = {}
         for name, parameter in model.named_parameters():

@@ -20,7 +20,7 @@ OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$
 MATRICES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
 STRANGE = re.compile(r"(router|expert|moe|switch|lora|layer_?scale|^ls\d*$|rezero|(resid|skip)\w*(lambda|scale|alpha))",
                      re.I)
-NOT_UNDERSTOOD = "allowed are embeddings, matrices, gains of norms, biases and a head, of residual networks"
+NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a head, of residual networks"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
 
 def _growth(pattern: str, base: Shape, target: Shape) -> tuple[float, ...]:
     if len(base) != len(target):
-        raise ValueError(f"{pattern}: shapes {base} and {target} given; allowed are as many dimensions in both")
+        raise ValueError(f"{pattern}: got shapes {base} and {target}; expected as many dimensions in both")
     return tuple(b / a for a, b in zip(base, target))
 
 
@@ -176,7 +176,7 @@ def _outside(pattern: str, shape: Shape, ratios: tuple[float, ...], first: bool,
         return "input"  # a matrix from inputs of a fixed size
     if width != 1 and named[0] == named[1]:
         raise ValueError(f"{pattern}: of shape {shape}, an embedding or a head by its shape, which its name does not "
-                         "tell; allowed are names with emb, in or head, out in them")
+                         "tell; expected names with emb, in or head, out in them")
     return "input" if named[0] and not named[1] or named[0] == named[1] and first else "output"
 
 
@@ -185,12 +185,12 @@ def _understood(pattern: str, role: str, inside: bool, ratios: tuple[float, ...]
     if role in ("gain", "bias", "input") or width == 1:
         odd = [ratio for ratio in ratios if ratio not in (1, width)]
         if odd and not (role == "bias" and inside and min(1, width) <= odd[0] <= max(1, width)):
-            raise ValueError(f"{pattern}: a dimension grows by {odd[0]:g} and the width by {width:g}; allowed is one "
+            raise ValueError(f"{pattern}: a dimension grows by {odd[0]:g} and the width by {width:g}; expected one "
                              "factor for all")
         return
     if len(ratios) == 2 and (ratios[1] != width or not min(1, width) <= ratios[0] <= max(1, width)) and role != "tied":
         raise ValueError(f"{pattern}: dimensions grow by {ratios[0]:g} and {ratios[1]:g}, the width by {width:g}; "
-                         "allowed is one factor for all, but for rows of heads that are shared")
+                         "expected one factor for all, but for rows of heads that are shared")
 
 
 def _squeezed(shape: Shape) -> Shape:

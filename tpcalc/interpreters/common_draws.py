@@ -38,7 +38,7 @@ class Refinement:
         """Raises ``ValueError`` where the depth is no doubling of the coarsest."""
         level = max(depth // coarsest, 1).bit_length() - 1
         if coarsest * 2**level != depth:
-            raise NotCovered(f"depth: {depth} given with coarsest={coarsest}; allowed is coarsest times a power of 2, "
+            raise NotCovered(f"depth: got {depth} with coarsest={coarsest}; expected coarsest times a power of 2, "
                              "so that depths can share their draws")
         return cls(coarsest, level)
 

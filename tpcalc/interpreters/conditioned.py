@@ -66,7 +66,7 @@ class ConditionedInterpreter(VectorExecution):
     def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
         if matrix not in self.matrices:
             if self.closed:
-                raise ValueError(f"{matrix}: its products were not kept; allowed are those of runs with keep='all'")
+                raise ValueError(f"{matrix}: its products were not kept; expected those of runs with keep='all'")
             self.matrices[matrix] = self.unmet(matrix)
         return self.matrices[matrix].product(turned, vector[None])[0]
 
@@ -119,7 +119,7 @@ def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> f
     if isinstance(keep, str) and keep == "all":
         return frozenset(s.target.name for s in statements)
     if isinstance(keep, str) or not set(keep) <= names:
-        raise ValueError(f"keep: {keep!r} given; allowed are 'all' or some of the names {sorted(names)}")
+        raise ValueError(f"keep: got {keep!r}; expected 'all' or some of the names {sorted(names)}")
     return frozenset(keep)
 
 

@@ -134,7 +134,7 @@ def initial_shapes(program: Program, members: Collection[Member]) -> Shapes:
         if read or not free:
             ranges = tuple((min(at), max(at)) for at in zip(*read))
             if given.name in found:
-                raise ValueError(f"program {program.name}: {given.name} is given twice; weights go by name, allowed is "
+                raise ValueError(f"program {program.name}: {given.name} is given twice; weights go by name; expected "
                                  "one family of initial vectors or matrices for each")
             found[given.name] = (type(given), ranges, free)
     return found
@@ -157,13 +157,13 @@ def drawn(shapes: Shapes, width: int, seed: int, factors: Mapping[str, float] = 
 def checked(weights: Weights, shapes: Shapes, width: int) -> dict[str, np.ndarray]:
     """Given weights; raises ``ValueError`` for names and shapes that are not the program's."""
     if set(weights) != set(shapes):
-        raise ValueError(f"weights: {sorted(weights)} given; allowed are {sorted(shapes)}, all of them")
+        raise ValueError(f"weights: got {sorted(weights)}; expected {sorted(shapes)}, all of them")
     found = {}
     for name, (kind, ranges, _) in shapes.items():
         shape = (*(b - a + 1 for a, b in ranges), *([width] * (2 if kind is Matrix else 1)))
         found[name] = _checks.finite_array(f"weights[{name!r}]", weights[name])
         if found[name].shape != shape:
-            raise ValueError(f"weights[{name!r}]: shape {found[name].shape} given; allowed is {shape}")
+            raise ValueError(f"weights[{name!r}]: got shape {found[name].shape}; expected {shape}")
     return found
 
 
@@ -224,7 +224,7 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
     n = _checks.positive_integer("width", width)
     assert n is not None
     if isinstance(keep, str):
-        raise ValueError(f"keep: {keep!r} given; allowed are names of families of vectors, in a tuple")
+        raise ValueError(f"keep: got {keep!r}; expected names of families of vectors, in a tuple")
     run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights,
                          factors)
     run.run(progress)

@@ -85,7 +85,7 @@ class Execution(ABC):
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
                  exact: bool = False) -> None:
         if not isinstance(program, Program):
-            raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
+            raise ValueError(f"program: got {program!r}; expected a tp.Program")
         self.program, self.numbers = program, Numbers(exact)
         numeric = sizes_of(program, sizes)
         self.data = Data(program, data, loss, self.numbers)
@@ -326,11 +326,12 @@ class ProgramInterpreter:
         """
         found = {tuple(map(int, s.indices)): value for s, value in self.scalars.items() if s.name == name}
         if not found:
-            raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
+            raise ValueError(f"name: got {name!r}; expected a scalar that program {self.program.name} assigns: "
                              f"{sorted({s.name for s in self.scalars})}")
         shape = tuple(max(location) + 1 for location in zip(*found))
         if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
-            raise ValueError(f"name: {name!r} given; it has no scalar at some indices, see .scalars")
+            raise ValueError(f"name: got {name!r}, which has no scalar at some indices; expected one that has, see "
+                             ".scalars")
         values = np.empty(shape, dtype=np.array(list(found.values())).dtype)
         for location, value in found.items():
             values[location] = value

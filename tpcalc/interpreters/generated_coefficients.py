@@ -28,8 +28,8 @@ def not_generated(task: Task) -> str | None:
     """Why the loss of a task cannot go into generated code, or None."""
     if hasattr(task.loss, "expression"):
         return None
-    return (f"loss: {task.loss!r} given, without expression(f, y); generated=True differentiates the loss of one "
-            "sample as an expression; allowed are 'mse', 'logistic', 'softmax', an object that has it, or "
+    return (f"loss: got {task.loss!r}, without expression(f, y); generated=True differentiates the loss of one "
+            "sample as an expression; expected 'mse', 'logistic', 'softmax', an object that has it, or "
             "generated=False")
 
 

@@ -67,8 +67,8 @@ def require_heads(program: Program, width: int) -> None:
     """Raise ``ValueError`` unless coordinates, or particles, so many of them, are whole heads."""
     for size in sorted(head_sizes(program)):
         if width % size:
-            raise ValueError(f"width: {width} coordinates given; program {program.name} has heads of {size} of them, "
-                             f"allowed are multiples of {size}")
+            raise ValueError(f"width: got {width} coordinates; program {program.name} has heads of {size} of them; "
+                             f"expected multiples of {size}")
 
 
 def whole_heads(program: Program, least: int) -> int:
@@ -92,14 +92,14 @@ class Data:
         self.program, self.numbers, self.loss = program, numbers, _loss_rule(loss)
         self.whole: Loss | None = None if _is_rule(loss) else loss_of(loss)
         if not isinstance(data, Mapping):
-            raise ValueError(f"data: {_checks.short(data)} given; allowed is a mapping from names to numbers or arrays")
+            raise ValueError(f"data: got {_checks.short(data)}; expected a mapping from names to numbers or arrays")
         given = {getattr(name, "name", str(name)): value for name, value in data.items()}
         needed = {member.name for member in program.data} | {symbol.name for symbol in program_parameters(program)}
         if any(location.statement.value.has(LossDerivative) for location in program.locations()):
             needed.add("y")
         if set(given) != needed:
-            raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}, "
-                             "which is all that is allowed")
+            raise ValueError(f"data: got {sorted(given)}; expected {sorted(needed)}, what program "
+                             f"{program.name} needs")
         self.arrays = {name: self._array(name, value) for name, value in given.items()}
         named = loss_of(loss) if isinstance(loss, str) else loss
         if isinstance(named, (LogisticLoss, SoftmaxLoss)) and "y" in self.arrays:
@@ -122,14 +122,14 @@ class Data:
         array, location = self.arrays[name], tuple(int(i) for i in indices)
         if len(location) != array.ndim or any(not 0 <= i < n for i, n in zip(location, array.shape)):
             wanted = f"{name}[{', '.join(map(str, location))}]" if location else f"{name}, a single number,"
-            raise ValueError(f"{name}: data of shape {array.shape} given; the program reads {wanted}")
+            raise ValueError(f"{name}: got data of shape {array.shape}; expected {wanted}")
         return self.numbers.of(array[location], name)
 
     def row(self, name: str, indices: tuple[sp.Expr, ...], size: int) -> np.ndarray:
         """All given numbers over a last index of so many values, shape (size,)."""
         array = self.arrays[name]
         if array.ndim and array.shape[-1] != size:
-            raise ValueError(f"{name}: data of shape {array.shape} given; the program reads {size} along the last axis")
+            raise ValueError(f"{name}: got data of shape {array.shape}; expected {size} along the last axis")
         return np.array([self.at(name, (*indices, sp.Integer(last))) for last in range(size)], dtype=array.dtype)
 
     def check(self, statement: Assign) -> None:
@@ -149,7 +149,7 @@ def _from_text(name: str, text: str) -> Fraction:
     try:
         return from_text(text)
     except ValueError:
-        raise ValueError(f"{name}: {_checks.short(text)} given; allowed are real numbers, or their text as "
+        raise ValueError(f"{name}: got {_checks.short(text)}; expected real numbers, or their text as "
                          "fractions.Fraction reads it") from None
 
 

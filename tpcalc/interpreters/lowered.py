@@ -46,7 +46,7 @@ class ArrayExecution(ABC):
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  arrays: Arrays, keep: Collection[str]) -> None:
         if not isinstance(program, Program):
-            raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
+            raise ValueError(f"program: got {program!r}; expected a tp.Program")
         self.program, self.width, self.arrays = program, width, arrays
         numeric = sizes_of(program, sizes)
         statements = program.count(numeric)
@@ -104,7 +104,7 @@ class ArrayExecution(ABC):
                 pass
             else:
                 return function
-        raise NotCovered(f"{name}: a function that the table of operations of {self.arrays.name!r} lacks; allowed are "
+        raise NotCovered(f"{name}: a function that the table of operations of {self.arrays.name!r} lacks; expected "
                          f"{', '.join(sorted(self.arrays.functions))}")
 
     def run(self, progress: Progress | None = None) -> None:
@@ -262,12 +262,13 @@ class LoweredRun:
         """
         scalars = {label for label, (kind, *_) in self.families.items() if kind is Scalar}
         if name not in scalars:
-            raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
+            raise ValueError(f"name: got {name!r}; expected a scalar that program {self.program.name} assigns: "
                              f"{sorted(scalars)}")
         found = dict(self._entries(name))
         shape = tuple(max(location) + 1 for location in zip(*found))
         if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
-            raise ValueError(f"name: {name!r} given; it has no scalar at some indices, see .scalars")
+            raise ValueError(f"name: got {name!r}, which has no scalar at some indices; expected one that has, see "
+                             ".scalars")
         series = np.empty(shape)
         for location, value in found.items():
             series[location] = value

@@ -39,7 +39,7 @@ class ParticleExecution(ConditionedExecution):
         self.count_directions()
         super().require_memory()
         if self.width < PER_PRODUCT * self.directions:
-            raise NotCovered(f"samples: {self.width} given; program {self.program.name} makes up to "
+            raise NotCovered(f"samples: got {self.width}; program {self.program.name} makes up to "
                              f"{self.directions - 1 - len(self.initial)} products with one matrix and has "
                              f"{len(self.initial)} initial vectors, so that at least {PER_PRODUCT * self.directions} "
                              "are needed")
@@ -142,7 +142,7 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
     samples = enough_samples(program, sizes, data, loss) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
-            raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
+            raise ValueError(f"{name}: got {value!r}; expected a whole number of at least {least}")
     what = (program, sizes, data, loss, samples, seed, keep)
     execution = partial(execution, backend=(namespace, dtype, device))
     first = execution(*what)

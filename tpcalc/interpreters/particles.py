@@ -69,7 +69,7 @@ class ParticleInterpreter(ConditionedInterpreter):
         directions = self.directions
         if self.width < PER_PRODUCT * directions:
             what = "all matrices" if self.balance == "all" else "one matrix"
-            raise NotCovered(f"samples: {self.width} given; program {self.program.name} makes up to "
+            raise NotCovered(f"samples: got {self.width}; program {self.program.name} makes up to "
                              f"{directions - 1 - len(self.first)} products with {what} and has {len(self.first)} "
                              f"initial vectors, so that at least {PER_PRODUCT * directions} are needed")
 
@@ -197,7 +197,7 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
         samples = default_samples(program, PER_PRODUCT * counted.directions)
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
-            raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
+            raise ValueError(f"{name}: got {value!r}; expected a whole number of at least {least}")
     first = ParticleInterpreter(program, sizes, data, loss, samples, seed, balance, keep)
     _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", ADVICE)
     jobs = [first.numbered(batch) for batch in range(batches)]

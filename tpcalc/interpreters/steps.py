@@ -73,7 +73,7 @@ def check_steps(derived: Derived, sizes: Sizes, data: ProgramData = {}, loss: An
     {0.0}
     """
     if not isinstance(derived, (KetEquations, RecursionEquations)):
-        raise ValueError(f"derived: {short(derived)} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
+        raise ValueError(f"derived: got {short(derived)}; expected what tp.kets(...) or tp.recursion(...) returns")
     exact = flag("exact", exact)
     program = derived.setting.program
     numbers: Indices = {size: sp.Integer(number) for size, number in sizes_of(program, sizes).items()}

@@ -44,7 +44,7 @@ def papers(keys: Iterable[str]) -> list[str]:
     folders = {key.split("/")[0] for key in keys}
     unknown = folders - set(PAPERS) - CLASSICAL
     if unknown:
-        raise ValueError(f"keys: of {', '.join(sorted(unknown))} given; allowed are those of {', '.join(PAPERS)} and "
+        raise ValueError(f"keys: got {', '.join(sorted(unknown))}; expected those of {', '.join(PAPERS)} and "
                          f"{', '.join(CLASSICAL)}")
     return sorted(folders & set(PAPERS))
 

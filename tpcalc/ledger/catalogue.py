@@ -51,7 +51,7 @@ def entry(key: str) -> Entry:
     module = importlib.import_module(f"{PACKAGE}.{key.replace('/', '.')}")
     found = getattr(module, "ENTRY", None)
     if not isinstance(found, Entry) or found.key != key:
-        raise ValueError(f"proofs/{key}.py: allowed is one ENTRY with key {key!r}, found "
+        raise ValueError(f"proofs/{key}.py; expected one ENTRY with key {key!r}, found "
                          f"{getattr(found, 'key', found)!r}")
     return found
 

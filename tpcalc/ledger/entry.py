@@ -122,7 +122,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"{self.key}: kind {self.kind!r} given; allowed are {', '.join(map(repr, KINDS))}")
+            raise ValueError(f"{self.key}: got kind {self.kind!r}; expected {', '.join(map(repr, KINDS))}")
         for name in ("key", "title", "source", "says"):
             if not getattr(self, name).strip():
                 raise ValueError(f"{self.key}: {name} is empty")

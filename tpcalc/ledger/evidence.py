@@ -73,7 +73,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if not self.numbers and not self.rates:
-            raise ValueError("evidence: nothing given; allowed are one or more numbers or rates")
+            raise ValueError("evidence: got nothing; expected one or more numbers or rates")
 
     @property
     def measurements(self) -> tuple[MeasuredNumber | Rate, ...]:

@@ -18,7 +18,7 @@ def unknown_key(key: str, known: Iterable[str], name: str = "key") -> ValueError
     """The error for a key that is not there, with the nearest that are."""
     known = sorted(known)
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.3) or known
-    return ValueError(f"{name}: {key!r} given; the ledger has no such entry; allowed are its keys, near are "
+    return ValueError(f"{name}: got {key!r}; the ledger has no such entry; expected its keys, near are "
                       f"{', '.join(map(repr, near))}")
 
 

@@ -85,7 +85,7 @@ class CompiledLimit(Short):
         y = _checks.finite_array("targets", targets)
         steps = len(next(iter(arrays.values())))
         if y.shape != (steps,) or not steps:
-            raise ValueError(f"targets of shape {y.shape} given; allowed is the shape of the inputs, ({steps},)")
+            raise ValueError(f"got targets of shape {y.shape}; expected the shape of the inputs, ({steps},)")
         before, problem = np.full(steps, np.inf), Divergence("")
         breaks = tuple(sorted({float(end) for one, _ in self.memory for end in (one.first, one.last)} - {0.0, 1.0}))
         for nodes in RESOLUTIONS:
@@ -112,10 +112,10 @@ class CompiledLimit(Short):
     def _data(self, inputs: ArrayLike, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         names = [scalar.name for scalar in self.setting.program.data]
         if set(data) != set(names[1:]):
-            raise ValueError(f"data: {sorted(data)} given; needed are {sorted(names[1:])}")
+            raise ValueError(f"data: got {sorted(data)}; expected {sorted(names[1:])}")
         arrays = {name: _checks.finite_array(name, value) for name, value in zip(names, (inputs, *data.values()))}
         if any(array.ndim != 1 for array in arrays.values()):
-            raise ValueError("inputs: one number a step is allowed")
+            raise ValueError("inputs: got more than one number a step; expected one")
         return arrays
 
     def _step(self, state: SolvedValues, t: int) -> None:

@@ -237,7 +237,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     1
     """
     if not isinstance(recursion, RecursionEquations):
-        raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
+        raise ValueError(f"recursion: got {recursion!r}; expected what tp.recursion(...) returns")
     outside = next((g for e in recursion.equations for g in e.value.atoms(Gamma) if not g.args[4]), None)
     if outside is not None and recursion.setting.depth is not None:
         raise NotCovered(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
@@ -277,9 +277,9 @@ def exact_parameters(values: Mapping[str, Number], parameters: Iterable[sp.Symbo
     known = {str(p): p for p in parameters}
     unknown = set(values) - set(known)
     if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))} given; the parameters are {', '.join(known) or 'none'}")
+        raise ValueError(f"parameters: got {', '.join(sorted(unknown))}; expected {', '.join(known) or 'none'}")
     numbers = {known[name]: exponent(name, value) for name, value in values.items()}
     for parameter, number in numbers.items():
         if not number.is_number or number.is_real is not True:
-            raise ValueError(f"{parameter}: {number} given; allowed is a real number")
+            raise ValueError(f"{parameter}: got {number}; expected a real number")
     return numbers

@@ -123,7 +123,7 @@ def _of_a_step(program: Program, locations: list[Location], clock: Loop) -> tupl
 
 def _no_rule(program: Program, one: Assign) -> NotCovered:
     return NotCovered(f"program {program.name}: the vector {one.target} = {one.value} is trained, and no rule counts "
-                      "powers of L of what it multiplies; allowed are vectors that begin as a number, to which a step "
+                      "powers of L of what it multiplies; expected vectors that begin as a number, to which a step "
                       "adds what does not depend on trained vectors, as gradient descent does without momentum and "
                       "decay")
 
@@ -139,7 +139,7 @@ def _written(program: Program, s: Assign, known: dict[str, _Trained]) -> sp.Expr
             beside = sp.Mul(*(f for f in sp.Mul.make_args(term) if f != member))
             if others or beside.has(member) or member not in sp.Mul.make_args(term) or beside.has(sp.Sum):
                 raise NotCovered(f"program {program.name}: {s.target} = {s.value} reads the trained vector {member} in "
-                                 f"{term}, and no rule counts powers of L of that; allowed are products with it, of "
+                                 f"{term}, and no rule counts powers of L of that; expected products with it, of "
                                  "which each is a term of its own")
             term = known[member.name].at(member, beside)
         found.append(term)

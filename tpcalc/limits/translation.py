@@ -160,7 +160,7 @@ class Translator:
         depth = self.setting.depth
         found = sp.limit(location.replace(sp.floor, lambda x: x).replace(sp.ceiling, lambda x: x) / depth, depth, sp.oo)
         if not found.is_Rational or not 0 <= found <= 1:
-            raise NotCovered(f"{location}: begins or ends a loop over layers; allowed are parts of the depth")
+            raise NotCovered(f"{location}: begins or ends a loop over layers; expected parts of the depth")
         return found
 
     def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:

@@ -37,7 +37,7 @@ def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
     if normed and any(cell.explosions for cell in cells):
         raise NotCovered(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
                          "and what is counted of the two apart explodes; whether they do together no rule says; "
-                         "allowed are norms of the stream (norm_position='pre'), or other exponents")
+                         "expected norms of the stream (norm_position='pre'), or other exponents")
 
 
 def _of_own_layer(location: Location) -> set[Vector]:

@@ -48,8 +48,8 @@ class Arrays:
             self.name, self.xp = getattr(namespace, "__name__", type(namespace).__name__), namespace
             missing = [name for name in NEEDED if not hasattr(namespace, name)]
             if missing:
-                raise ValueError(f"namespace: {_checks.short(namespace)} given, without {', '.join(missing)}; allowed "
-                                 f"are {', '.join(map(repr, NAMESPACES))}, and array-API namespaces")
+                raise ValueError(f"namespace: got {_checks.short(namespace)}, without {', '.join(missing)}; expected "
+                                 f"{', '.join(map(repr, NAMESPACES))}, and array-API namespaces")
         self.is_numpy = self.xp is np
         if self.name == "jax" and self.precision is np.float64:
             importlib.import_module("jax").config.update("jax_enable_x64", True)
@@ -164,7 +164,7 @@ class Arrays:
         for node in expression.atoms(sp.Function) | expression.atoms(sp.Piecewise):
             if self.function(type(node).__name__) is None:
                 raise NotCovered(f"{type(node).__name__}: a function that the table of operations of {self.name!r} "
-                                 f"lacks; allowed are {', '.join(sorted(self.functions))}")
+                                 f"lacks; expected {', '.join(sorted(self.functions))}")
         return lambda *values: self._value(expression, dict(zip(names, values)))
 
     def _value(self, node: sp.Expr, known: dict[sp.Basic, Array]) -> Array:

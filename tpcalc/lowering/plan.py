@@ -136,7 +136,7 @@ class _Walk:
     def data(self, name: str, ends: LastReads, row: bool) -> None:
         shape = self.shapes[name]
         if row and shape and shape[-1] != ends[-1][1] + 1:
-            raise ValueError(f"{name}: data of shape {shape} given; the program reads {ends[-1][1] + 1} along the last "
+            raise ValueError(f"{name}: got data of shape {shape}; expected {ends[-1][1] + 1} along the last "
                              "axis")
         inside = len(ends) == len(shape) and all(
             low > high or 0 <= low <= high < n for (low, high), n in zip(ends, shape))
@@ -144,7 +144,7 @@ class _Walk:
             location = [str(high if not 0 <= high < n else low) for (low, high), n in zip(ends, shape)]
             location += [str(high) for _, high in ends[len(shape):]]
             wanted = f"{name}[{', '.join(location)}]" if ends else f"{name}, a single number,"
-            raise ValueError(f"{name}: data of shape {shape} given; the program reads {wanted}")
+            raise ValueError(f"{name}: got data of shape {shape}; expected {wanted}")
 
     def most(self, ends: Mapping[tuple[int, ...], list[Location]]) -> tuple[int, int]:
         """The most rows of vectors, and matrices, at a time."""

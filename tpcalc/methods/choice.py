@@ -86,11 +86,11 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> MethodTa
     ('reflection', ['reflection', 'particles', 'coefficients'])
     """
     if not isinstance(problem, Problem):
-        raise ValueError(f"problem: {_checks.short(problem)} given; allowed is a tp.Problem")
+        raise ValueError(f"problem: got {_checks.short(problem)}; expected a tp.Problem")
     asked = methods_by_preference(problem) if methods is None else tuple(methods) if isinstance(methods,
                                                                                                 (list, tuple)) else ()
     if not asked or not all(map(is_method, asked)):
-        raise ValueError(f"methods: {_checks.short(methods)} given; allowed are methods such as "
+        raise ValueError(f"methods: got {_checks.short(methods)}; expected methods such as "
                          "tp.methods.Reflection(), one or more")
     return MethodTable([MethodRow(method.name, method.refuses(problem)) for method in asked])
 
@@ -111,8 +111,8 @@ def chosen_method(problem: Problem, method: Value, options: Fields) -> Method:
     if is_method(method):
         if given:
             name, value = next(iter(given.items()))
-            raise ValueError(f"{name}: {_checks.short(value)} given with method={_checks.short(method)}; options "
-                             "belong to the method, allowed is nothing beside it")
+            raise ValueError(f"{name}: got {_checks.short(value)} with method={_checks.short(method)}; options "
+                             "belong to the method; expected nothing beside it")
         require_taken(method, problem)
         found: Method = method
         return found
@@ -125,7 +125,7 @@ def chosen_method(problem: Problem, method: Value, options: Fields) -> Method:
     for name, value in given.items():
         if name not in _options(kind):
             readers = ", ".join(repr(alias) for alias, other in ALIASES.items() if name in _options(other))
-            raise ValueError(f"{name}: {_checks.short(value)} given; method={kind.name!r} does not read it, allowed is "
+            raise ValueError(f"{name}: got {_checks.short(value)}; method={kind.name!r} does not read it; expected "
                              f"nothing, or a method that does: {readers}")
     found = kind(**given)
     return found
@@ -145,10 +145,10 @@ def _first(problem: Problem) -> Method:
         refusals.append((method.name, reason))
     telling = [(name, reason) for name, reason in refusals if not isinstance(reason, WrongSizes)]
     if not telling:
-        raise NotCovered(f"method: 'auto' given with depth {problem.layers or 'tp.oo'} and width "
-                         f"{problem.neurons or 'tp.oo'}, which no method takes; allowed are any depth at "
+        raise NotCovered(f"method: got 'auto' with depth {problem.layers or 'tp.oo'} and width "
+                         f"{problem.neurons or 'tp.oo'}, which no method takes; expected any depth at "
                          "width=tp.oo, and finite depth at finite width, by 'dense' and 'conditioned'")
     if len(telling) == 1:
         raise NotCovered(telling[0][1])
-    raise NotCovered("method: 'auto' given, and all methods refuse; " + "; ".join(
+    raise NotCovered("method: got 'auto', and all methods refuse; " + "; ".join(
         f"{name!r}: {reason}" for name, reason in telling))

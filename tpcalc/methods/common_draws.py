@@ -107,7 +107,7 @@ class CommonDraws:
         """
         require_taken(self, problem)
         if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: {keep_nodes!r} given; method={self.name!r} knows outputs alone, allowed is "
+            raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected "
                              "None")
         orders = depth_orders(problem.net, problem.scale)
         plan = _Plan.of(self, problem)
@@ -119,7 +119,7 @@ class CommonDraws:
         estimate = found.estimate
         if estimate.grows(self.tolerance):
             seen = ", ".join(f"{change:.2e}" for change in estimate.changes)
-            raise Divergence(f"depth: tp.oo given; outputs at depths {', '.join(map(str, found.depths))} do not "
+            raise Divergence(f"depth: got tp.oo; outputs at depths {', '.join(map(str, found.depths))} do not "
                              f"settle: from each to the next they change by {seen} at most")
         job = training(replace(problem, depth=self.coarsest))
         outputs, standard_error, bias_bound = (

@@ -47,10 +47,10 @@ class Dense(ReadsProgram):
         if self.weights is None:
             return
         if not isinstance(self.weights, Mapping):
-            raise ValueError(f"weights: {_checks.short(self.weights)} given; allowed is a mapping {{family: array}}, "
+            raise ValueError(f"weights: got {_checks.short(self.weights)}; expected a mapping {{family: array}}, "
                              "or None")
         if self.seed:
-            raise ValueError(f"seed: {self.seed} given with weights, which leave nothing to draw; allowed is one of "
+            raise ValueError(f"seed: got {self.seed} with weights, which leave nothing to draw; expected one of "
                              "them")
         object.__setattr__(self, "weights", {name: _checks.finite_array(f"weights[{name!r}]", values)
                                              for name, values in self.weights.items()})
@@ -84,8 +84,8 @@ class Dense(ReadsProgram):
         say. Powers of the width are those of gradients' rates: decay takes its share of weights at every width."""
         if problem.is_mup or isinstance(problem.opt, SGD):
             return super().refuses(problem)
-        return (f"opt: {_checks.short(problem.opt)} given with {_checks.short(problem.scale)}, whose powers of n are "
-                "not muP's; rates in width are those of gradient descent, allowed is a tp.SGD")
+        return (f"opt: got {_checks.short(problem.opt)} with {_checks.short(problem.scale)}, whose powers of n are "
+                "not muP's; rates in width are those of gradient descent; expected a tp.SGD")
 
     def error(self, found: DenseRun) -> float:
         """The standard deviation of an output at initialization, which the read-out's has a part in."""

@@ -59,7 +59,7 @@ def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
         cell = limit_cell(scale, net)
         powers = corrections(net.narrow.frozen(), scale.alpha, scale.gamma)
     except NotCovered as error:
-        raise NotCovered(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
+        raise NotCovered(f"depth: got tp.oo; no rule says whether there is a limit: {error}") from None
     return DepthOrders(powers, cell.notes)
 
 

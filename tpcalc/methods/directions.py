@@ -19,7 +19,7 @@ from ..programs.problem import Problem
 from .fluctuations import PART, FALLS, SPREAD
 
 ROUNDED = 1e-12  # of the largest singular value: gradients below are rounding, of matrices without any
-ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
+ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; expected losses "
            "whose derivatives differ from 0 in every direction, such as targets other than 0 at the first step, rows "
            "that are not nearly parallel, more samples, or a finite width")
 
@@ -47,7 +47,7 @@ def require_directions(problem: Problem, found: LoweredParticles, networks: Sequ
         if not rates[step]:
             continue
         others = narrow[member]
-        what = (f"opt: {problem.opt!r} given; at step {step}, layer {layer} a direction that {member.name} moves along "
+        what = (f"opt: got {problem.opt!r}; at step {step}, layer {layer} a direction that {member.name} moves along "
                 "cannot be told from one that vanishes at infinite width")
         counts, beside = (sorted({len(values) for values in runs}) for runs in (ours, others))
         if counts != beside or len(counts) > 1:

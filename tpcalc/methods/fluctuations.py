@@ -38,12 +38,12 @@ def rounded(problem: Problem, dtype: DType) -> str | None:
     known = problem.neurons is not None and isinstance(problem.opt, Muon)
     if known or not are_told(problem) or precision(dtype) is np.float64:
         return None
-    return (f"dtype: {dtype!r} given with {problem.opt!r}; what rounding leaves of outer products that cancel is told "
-            "from a gradient in double precision, allowed is 'float64'")
+    return (f"dtype: got {dtype!r} with {problem.opt!r}; what rounding leaves of outer products that cancel is told "
+            "from a gradient in double precision; expected 'float64'")
 
 
 def require_batches(problem: Problem, batches: int) -> None:
     """Raise ``ValueError`` for batches that are too few to tell a value from a fluctuation by."""
     if batches < BATCHES:
-        raise ValueError(f"batches: {batches} given with {problem.opt!r}; allowed are at least {BATCHES}, which tell "
+        raise ValueError(f"batches: got {batches} with {problem.opt!r}; expected at least {BATCHES}, which tell "
                          "what it divides by from a fluctuation")

@@ -73,7 +73,7 @@ class LongCollocation:
             return reason
         assert isinstance(problem.opt, SGD)
         if problem.opt.weight_decay:
-            return (f"opt: {problem.opt!r} given; method={self.name!r} takes a tp.SGD without weight decay: with it, "
+            return (f"opt: got {problem.opt!r}; method={self.name!r} takes a tp.SGD without weight decay: with it, "
                     "what kept rows know of the initial matrices fades")
         return _changes(self.name, problem.of_vectors)
 
@@ -82,16 +82,16 @@ class LongCollocation:
         the error is more than a tenth of the scale of f; ``ValueError`` where more rows are needed than allowed."""
         require_taken(self, problem)
         if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: {_checks.short(keep_nodes)} given; method={self.name!r} knows outputs "
-                             "alone, allowed is None, or method='collocation'")
+            raise NotCovered(f"keep_nodes: got {_checks.short(keep_nodes)}; method={self.name!r} knows outputs "
+                             "alone; expected None, or method='collocation'")
         cell, task, opt = limit_cell(problem.depth_scaling), problem.of_vectors, problem.opt
         assert isinstance(opt, SGD)
         try:
             trace, error, _ = train_spanned(task, opt, cell.noise, cell.drift, self.tolerance, self.rows,
                                             each_step(progress, problem))
         except TooMany as cause:
-            raise ValueError(f"rows: {self.rows} given; at step {cause.step} of {task.steps} more are needed for "
-                             f"tolerance={self.tolerance:g}: allowed is a larger number, a larger tolerance or fewer "
+            raise ValueError(f"rows: got {self.rows}; at step {cause.step} of {task.steps} more are needed for "
+                             f"tolerance={self.tolerance:g}; expected a larger number, a larger tolerance or fewer "
                              f"steps; {_cost(task)}") from None
         return outputs_alone(problem, self.name, trace.outputs, float(error), trace.probe_outputs, cell.notes)
 
@@ -110,7 +110,7 @@ def _changes(name: str, task: Task) -> str | None:
     if np.array_equal(task.inputs, np.broadcast_to(task.inputs[:1], task.inputs.shape)) and np.array_equal(
             task.targets, np.broadcast_to(task.targets[:1], task.targets.shape)):
         return None
-    return (f"task: {task.steps} steps given, of batches that differ; method={name!r} takes one batch, at every step: "
+    return (f"task: got {task.steps} steps, of batches that differ; method={name!r} takes one batch, at every step: "
             f"rows of fresh data are no combinations of few; {_cost(task)}")
 
 

@@ -54,10 +54,10 @@ def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth
     those of a parametrization that is not muP in width.
     """
     if real != (problem.neurons is not None):
-        return WrongSizes(f"method: {name!r} given with width {problem.neurons or 'tp.oo'}; allowed are 'dense' and "
+        return WrongSizes(f"method: got {name!r} with width {problem.neurons or 'tp.oo'}; expected 'dense' and "
                           "'conditioned' at finite width, the others at width=tp.oo")
     if infinite_depth != (problem.layers is None):
-        return WrongSizes(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed are 'collocation' "
+        return WrongSizes(f"method: got {name!r} with depth {problem.layers or 'tp.oo'}; expected 'collocation' "
                           "and 'common_draws' at depth=tp.oo, the others at finite depth")
     if not problem.is_mup and not powers_of_n:
         return no_kets(name, problem)
@@ -70,7 +70,7 @@ def no_kets(name: str, problem: Problem) -> str:
     found = ""
     if problem.neurons is None:
         found = f" A perceptron of these powers of n: {_fate(problem.scale.width_scaling, problem.net.phi)}."
-    return (f"scale: {_checks.short(problem.scale)} given, not muP in width; method={name!r} takes vectors that have "
+    return (f"scale: got {_checks.short(problem.scale)}, not muP in width; method={name!r} takes vectors that have "
             f"kets, with entries that stay of order one and learn.{found} Allowed are width='muP', or 'dense' at "
             "finite width with tp.SGD")
 
@@ -88,8 +88,8 @@ def one_exponent(name: str, problem: Problem) -> str | None:
     """Why a method that knows one size of updates does not take exponents matrix by matrix, or None."""
     if isinstance(problem.scale, DepthScaling):
         return None
-    return (f"scale: {_checks.short(problem.scale)} given, with update exponents matrix by matrix; method={name!r} "
-            "knows one for all, allowed are methods that read programs: 'dense' and 'conditioned' at finite width, "
+    return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
+            "knows one for all; expected methods that read programs: 'dense' and 'conditioned' at finite width, "
             "'particles' at finite depth, 'common_draws' at infinite depth")
 
 
@@ -101,16 +101,16 @@ def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) 
     if isinstance(problem.opt, (SGD, Muon) if muon else SGD):
         return None
     if isinstance(problem.opt, Muon):
-        return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose outer products weigh the same in "
-                "all layers; allowed are 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
+        return (f"opt: got {problem.opt!r}; method={name!r} takes a tp.SGD, whose outer products weigh the same in "
+                "all layers; expected 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
                 "'common_draws', and 'conditioned' and 'dense' at finite width")
     taken = "a tp.SGD or a tp.Muon" if muon else "a tp.SGD"
     if isinstance(problem.opt, NormalizedSGD):
-        return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, and no rates that depend on norms; "
-                "allowed are 'particles' at finite depth, 'common_draws' at infinite depth, and 'conditioned' and "
+        return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, and no rates that depend on norms; "
+                "expected 'particles' at finite depth, 'common_draws' at infinite depth, and 'conditioned' and "
                 "'dense' at finite width")
-    return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, whose updates are sums of outer products; "
-            "allowed for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam) are 'particles' at finite "
+    return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, whose updates are sums of outer products; "
+            "expected for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam) are 'particles' at finite "
             "depth, 'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
 
 
@@ -144,10 +144,10 @@ def wanted_times(keep_nodes: KeptNodes, problem: Problem) -> np.ndarray | None:
     if keep_nodes is None or (isinstance(keep_nodes, str) and keep_nodes == "all"):
         return None
     if isinstance(keep_nodes, (bool, np.bool_, str)):
-        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
+        raise ValueError(f"keep_nodes: got {keep_nodes!r}; expected None, 'all' or layer times in [0, 1]")
     times = np.atleast_1d(_checks.finite_array("keep_nodes", keep_nodes))
     if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
-        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
+        raise ValueError(f"keep_nodes: got {keep_nodes!r}; expected None, 'all' or layer times in [0, 1]")
     return times if problem.layers is None else nearest_nodes(times, problem.layers) / problem.layers
 
 

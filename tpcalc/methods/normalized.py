@@ -19,7 +19,7 @@ from .fluctuations import FALLS, SPREAD
 
 FLUCTUATION = 1e-3  # of a gradient that vanishes at infinite width, in networks of a million neurons
 FELT = 0.1  # of an update of order one
-ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
+ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; expected losses "
            "whose derivatives differ from 0, such as targets other than 0 at the first step, a larger eps, or a finite "
            "width")
 
@@ -42,7 +42,7 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
     step = first_undecided(opt, [bool(np.all(chi <= np.maximum(NOTHING * largest, CERTAIN * known)))
                                  for chi, known in zip(found, errors)], FLUCTUATION, FELT)
     if step is not None:
-        raise Divergence(f"opt: {short(problem.opt)} given; at step {step} all loss derivatives{where} vanish at "
+        raise Divergence(f"opt: got {short(problem.opt)}; at step {step} all loss derivatives{where} vanish at "
                          f"infinite width (the largest is {np.max(found[step]):.1e}, of all steps {largest:.1e}, known "
                          f"to {np.max(errors[step]):.1e}), {ALLOWED}", step)
 
@@ -66,7 +66,7 @@ def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParti
             mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
             before = float(np.mean(others))
             if step < problem.task.steps - 1 and (spread > SPREAD * mean or before > FALLS * mean):
-                raise Divergence(f"opt: {problem.opt!r} given; at step {step}, layer {layer} what {name} moves along "
+                raise Divergence(f"opt: got {problem.opt!r}; at step {step}, layer {layer} what {name} moves along "
                                  f"has the norm {mean:.2e} with a standard deviation of {spread:.1e} between batches "
                                  f"of {found.samples} particles, and {before:.2e} with {fewer.samples}: it cannot be "
                                  f"told from one that vanishes at infinite width, {ALLOWED}, or more samples", step,

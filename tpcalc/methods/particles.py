@@ -89,7 +89,7 @@ class Particles(ReadsProgram):
             try:
                 fewer = of(samples // PART, False, None)
             except NotCovered as too_few:
-                raise NotCovered(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
+                raise NotCovered(f"samples: got {found.samples} with {problem.opt!r}, whose norms are held against "
                                  f"those of a quarter of them: {too_few}") from None
             require_norms(problem, found, fewer)
         if directions_are_sampled(problem):

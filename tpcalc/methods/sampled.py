@@ -89,15 +89,15 @@ class ReadsProgram(ABC):
 def require_no_positions(problem: Problem, what: str) -> None:
     """Raise ``ValueError`` for sequences: of these outputs alone are known."""
     if problem.net.positions:
-        raise NotCovered(f"{what}: given for {problem.task}, of which outputs are known and nothing else; allowed is "
+        raise NotCovered(f"{what}: given for {problem.task}, of which outputs are known and nothing else; expected "
                          "None, or a tp.ResNet")
 
 
 def require_one_stream(problem: Problem, what: str) -> None:
     """Raise ``ValueError`` where outputs are not read from one stream: covariances are those of one."""
     if not problem.net.reads_one_stream:
-        raise NotCovered(f"{what}: {problem.net!r} given, of which outputs are known and nothing else, since the "
-                         f"read-out reads {len(problem.net.streams)} streams; allowed is a skip with one")
+        raise NotCovered(f"{what}: got {problem.net!r}, of which outputs are known and nothing else, since the "
+                         f"read-out reads {len(problem.net.streams)} streams; expected a skip with one")
 
 
 def training(problem: Problem) -> Training:

@@ -46,17 +46,17 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
     """
     _checks.instance("problem", problem, Problem)
     if not isinstance(name, str):
-        raise ValueError(f"name: {_checks.short(name)} given; allowed is the name of a method, as text")
+        raise ValueError(f"name: got {_checks.short(name)}; expected the name of a method, as text")
     error_estimate = _checks.nonnegative_number("error_estimate", error_estimate)
     if not isinstance(notes, (tuple, list)) or not all(isinstance(note, str) for note in notes):
-        raise ValueError(f"notes: {_checks.short(notes)} given; allowed are sentences, a tuple of them")
+        raise ValueError(f"notes: got {_checks.short(notes)}; expected sentences, a tuple of them")
     task = problem.task
     wanted = {"outputs": (outputs, task.targets.shape), "probe_outputs": (
         probe_outputs, None if task.probes is None else (task.steps, len(task.probes), task.d_out))}
     for what, (values, shape) in wanted.items():
         found = None if values is None else _checks.finite_array(what, values)
         if (None if found is None else found.shape) != shape:
-            raise ValueError(f"{what}: shape {None if found is None else found.shape} given; allowed is {shape}")
+            raise ValueError(f"{what}: got shape {None if found is None else found.shape}; expected {shape}")
     return Run(task, outputs, probe_outputs, np.empty(0), name, problem.layers, problem.neurons, error_estimate, notes,
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 

@@ -94,8 +94,8 @@ def train(net: Network | Problem, task: Task | Sequences | Text | None = None, o
         absent = {"task": None, "opt": None, "scale": None, "depth": None, "width": INFINITE}
         for name, value in (("task", task), ("opt", opt), ("scale", scale), ("depth", depth), ("width", width)):
             if value is not absent[name]:
-                raise ValueError(f"{name}: {_checks.short(value)} given beside a tp.Problem, which has its own; "
-                                 f"allowed is dataclasses.replace(problem, {name}=...)")
+                raise ValueError(f"{name}: got {_checks.short(value)} beside a tp.Problem, which has its own; "
+                                 f"expected dataclasses.replace(problem, {name}=...)")
     else:
         real = isinstance(method, (Dense, Conditioned)) or isinstance(method, str) and method.lower() in REAL
         own = getattr(net, "width", None) if real and width is INFINITE else None

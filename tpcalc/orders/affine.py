@@ -39,7 +39,7 @@ class Affine:
         slopes = [expanded.coeff(p) for p in parameters]
         constant = sp.expand(expanded - sp.Add(*(c * p for c, p in zip(slopes, parameters))))
         if not all(c.is_Rational for c in (*slopes, constant)):
-            raise NotAffine(f"exponent {expression}: allowed are affine forms in "
+            raise NotAffine(f"exponent {expression}; expected affine forms in "
                             f"{', '.join(map(str, parameters)) or 'nothing'} with rational coefficients")
         return cls(tuple(_fraction(c) for c in slopes), _fraction(constant))
 

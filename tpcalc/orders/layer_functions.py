@@ -48,7 +48,7 @@ def _expanded(rest: sp.Expr, depth: sp.Symbol) -> list[tuple[sp.Expr, sp.Expr]]:
     try:
         over, under = sp.Poly(over, small), sp.Poly(under, small)
     except sp.PolynomialError:
-        raise NotCovered(f"{rest}: no rule for its order in {depth}; allowed are powers of {depth} and rational "
+        raise NotCovered(f"{rest}: no rule for its order in {depth}; expected powers of {depth} and rational "
                          f"functions of the layer over {depth}") from None
     lead = [min(m[0] for m in poly.monoms()) for poly in (over, under)]
     power = lead[0] - lead[1]

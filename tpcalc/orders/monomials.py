@@ -29,7 +29,7 @@ class Index:
         symbol = next(iter(index.free_symbols), None)
         shift = index if symbol is None else index - symbol
         if not shift.is_Integer:
-            raise NotCovered(f"{index}: no rule for the order in L of what has this index; allowed are numbers and "
+            raise NotCovered(f"{index}: no rule for the order in L of what has this index; expected numbers and "
                              "training steps or families with a number added")
         return cls(symbol, int(shift))
 
@@ -38,7 +38,7 @@ class Index:
         if self.symbol is None:
             return self.shift
         if self.symbol not in numbers:
-            raise NotCovered(f"{self.symbol}: no rule for the order in L of what has this index; allowed are training "
+            raise NotCovered(f"{self.symbol}: no rule for the order in L of what has this index; expected training "
                              "steps and families")
         return numbers[self.symbol] + self.shift
 

@@ -59,7 +59,7 @@ class DepthChoices:
         for name in ("branch", "lr", "init", "eps", "weight_decay", "gradient"):
             value = getattr(self, name)
             if value is not None and not value.is_number:
-                raise ValueError(f"{name}: {value} given; allowed is a real number, as a power of L")
+                raise ValueError(f"{name}: got {value}; expected a real number, as a power of L")
 
     @property
     def gradient_power(self) -> sp.Expr:

@@ -51,7 +51,7 @@ class DepthScaling:
         object.__setattr__(self, "alpha", exponent("alpha", self.alpha))
         object.__setattr__(self, "gamma", exponent("gamma", self.gamma))
         if real_number("branch", self.branch) == 0:
-            raise ValueError(f"branch: {self.branch!r} given; allowed is a finite number other than 0: a branch that "
+            raise ValueError(f"branch: got {self.branch!r}; expected a finite number other than 0: a branch that "
                              "is multiplied by 0 has no gradient, and the network nothing to train")
         positive_number("base_depth", self.base_depth)
         for name in ("branch", "base_depth"):
@@ -63,7 +63,7 @@ class DepthScaling:
 
     def require_numbers(self) -> None:
         if not self.is_numeric:
-            raise ValueError(f"alpha = {self.alpha}, gamma = {self.gamma} given; numbers are needed to evaluate")
+            raise ValueError(f"alpha, gamma: got {self.alpha}, {self.gamma}; expected numbers, to evaluate")
 
     def update_exponent(self, matrix: str) -> sp.Expr:
         """The gamma of a matrix: of the ends, which no depth scaling touches, 0."""
@@ -96,8 +96,8 @@ class DepthScaling:
         depth = whole_number("depth", depth, 1)
         power = -float(getattr(self, name)) * math.log(depth / float(self.base_depth))
         if not abs(power) < -math.log(sys.float_info.min):
-            raise ValueError(f"{name}: {short(getattr(self, name))} given at depth {depth}; (L / base_depth)^-{name} "
-                             "is beyond what floats hold, allowed are exponents with which it is not")
+            raise ValueError(f"{name}: got {short(getattr(self, name))} at depth {depth}; (L / base_depth)^-{name} "
+                             "is beyond what floats hold; expected exponents with which it is not")
         return float((depth / float(self.base_depth)) ** -float(getattr(self, name)))
 
     @property
@@ -123,8 +123,8 @@ class DepthScaling:
     def _constant(self, factors: int, power: sp.Expr) -> float:
         value = abs(float(self.branch)) ** factors * _power(float(self.base_depth), float(power))
         if not (math.isfinite(value) and value >= sys.float_info.min):
-            raise ValueError(f"branch, base_depth: {self.branch!r}, {self.base_depth!r} given; branch^{factors} "
-                             f"base_depth^({short(power)}) is beyond what floats hold")
+            raise ValueError(f"branch, base_depth: got {self.branch!r}, {self.base_depth!r}; expected "
+                             f"numbers with which branch^{factors} base_depth^({short(power)}) is what floats hold")
         return value
 
 

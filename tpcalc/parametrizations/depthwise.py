@@ -72,19 +72,19 @@ class DepthwiseScaling:
     def __post_init__(self) -> None:
         alpha = exponent("alpha", self.alpha)
         if not alpha.is_number or alpha < 0:
-            raise ValueError(f"alpha: {short(self.alpha)} given; allowed is a number of at least 0")
+            raise ValueError(f"alpha: got {short(self.alpha)}; expected a number of at least 0")
         rate = max(2 * alpha - 1, sp.Integer(0)) if self.rate is None else exponent("rate", self.rate)
         power = exponent("output_power", self.output_power)
         for name, found in (("rate", rate), ("output_power", power)):
             if not found.is_number:
-                raise ValueError(f"{name}: {short(found)} given; allowed is a number")
+                raise ValueError(f"{name}: got {short(found)}; expected a number")
         for name, value in (("alpha", alpha), ("rate", rate), ("output_power", power),
                             ("multipliers", flag("multipliers", self.multipliers)),
                             ("mu0", positive_number("mu0", self.mu0)), ("eta0", positive_number("eta0", self.eta0)),
                             ("branch", real_number("branch", self.branch))):
             object.__setattr__(self, name, value)
         if self.branch == 0:
-            raise ValueError("branch: 0 given; allowed is a number other than 0, without which nothing is trained")
+            raise ValueError("branch: got 0; expected a number other than 0, without which nothing is trained")
 
     def depth_scaling(self) -> DepthScaling:
         """Powers of L of branches and updates in Tensor Programs VI's conventions, for hidden matrices.
@@ -125,8 +125,8 @@ class DepthwiseScaling:
         scale = self.mu0 * neurons ** float(self.output_power)
         rate = self.eta0 * scale**2 * many ** float(self.rate)  # type: ignore[arg-type]
         if not (math.isfinite(rate) and rate > 0 and math.isfinite(scale)):
-            raise ValueError(f"width, layers: {width}, {layers} given; with these exponents sizes leave what floats "
-                             "hold")
+            raise ValueError(f"width, layers: got {width}, {layers}; expected some with which sizes are what "
+                             "floats hold")
         multiplier = [fan_in**-0.5 if self.multipliers else 1.0 for fan_in in (inputs, neurons)]
         spread = [1.0 if self.multipliers else fan_in**-0.5 for fan_in in (inputs, neurons)]
         return RawSizes(multiplier[0], self.branch * multiplier[1] * many ** -float(self.alpha), multiplier[1], scale,
@@ -159,5 +159,5 @@ def depthwise_recipe(name: str, mu0: float = 1.0, eta0: float = 1.0) -> Depthwis
     """
     found = TABLE_1[choice("name", name, TABLE_1)]
     if name.lower() == "sp" and real_number("mu0", mu0) != 1:
-        raise ValueError(f"mu0: {short(mu0)} given; allowed is 1 for 'SP', which has no output scale")
+        raise ValueError(f"mu0: got {short(mu0)}; expected 1 for 'SP', which has no output scale")
     return DepthwiseScaling(found.alpha, found.rate, found.output_power, found.multipliers, mu0, eta0)

@@ -67,12 +67,12 @@ class MatrixPowers:
             return given
         allowed = [one.name for one in fields(cls)]
         if not isinstance(given, Mapping) or not set(given) <= set(allowed):
-            raise ValueError(f"{name}: {short(given)} given; allowed is a mapping from {', '.join(allowed)} to powers")
+            raise ValueError(f"{name}: got {short(given)}; expected a mapping from {', '.join(allowed)} to powers")
         return cls(**given)
 
 
 def roles(name: str, given: Mapping[str, Value]) -> Frozen[MatrixPowers]:
     """Powers of n of all three roles; ``ValueError`` where one is missing or there is another."""
     if set(given) != set(ROLES):
-        raise ValueError(f"{name}: {short(dict(given))} given; allowed are powers of n for each of {', '.join(ROLES)}")
+        raise ValueError(f"{name}: got {short(dict(given))}; expected powers of n for each of {', '.join(ROLES)}")
     return Frozen({role: MatrixPowers.of(f"{name}[{role!r}]", given[role]) for role in ROLES})

@@ -63,12 +63,12 @@ class Parametrization:
         elif isinstance(self.width, Mapping):
             object.__setattr__(self, "width", roles("width", self.width))
         elif not isinstance(self.width, WidthScaling):
-            raise ValueError(f"width: {short(self.width)} given; allowed is a name, a tp.WidthScaling, or a mapping "
+            raise ValueError(f"width: got {short(self.width)}; expected a name, a tp.WidthScaling, or a mapping "
                              "from roles to powers of n")
         if isinstance(self.depth, Mapping):
             object.__setattr__(self, "depth", _by_matrix(self.depth))
         elif not isinstance(self.depth, DepthScaling):
-            raise ValueError(f"depth: {short(self.depth)} given; allowed is a tp.DepthScaling, or a mapping from "
+            raise ValueError(f"depth: got {short(self.depth)}; expected a tp.DepthScaling, or a mapping from "
                              "matrices' names to exponents")
 
     @property
@@ -86,7 +86,7 @@ class Parametrization:
         if isinstance(self.depth, DepthScaling):
             return self.depth
         if self.choices is not None:
-            raise NotCovered(f"depth: {short(self.depth)} given, raw powers of L; allowed here are exponents: "
+            raise NotCovered(f"depth: got {short(self.depth)}, raw powers of L; expected exponents: "
                              "tp.audit(...).scaling has those that they are")
         return DepthScaling(**{"gamma": 0, **{name: self.depth[name] for name in SCALED if name in self.depth}})
 
@@ -107,7 +107,7 @@ class Parametrization:
             return self.own.get(matrix, self.own.get("V" if matrix == "nV" else matrix, sp.Integer(0)))
         default = isinstance(self.depth, DepthScaling) or "gamma" in self.depth
         if matrix not in self.own and not default:
-            raise ValueError(f"depth: {short(self.depth)} given, nothing for the matrix {short(matrix)}; allowed is an "
+            raise ValueError(f"depth: got {short(self.depth)}, nothing for the matrix {short(matrix)}; expected an "
                              "exponent for every matrix, or \"gamma\" for those without one")
         return self.own.get(matrix, self.scaling.gamma)
 
@@ -124,9 +124,10 @@ class Parametrization:
         names = tuple(matrices)
         for name in (*self.own, *(self.choices or ())):
             if name not in (*names, *EMBEDDING_READOUT_FAMILIES, "V"):
-                raise ValueError(f"depth: {name!r} given; the network's matrices are {', '.join(names)}, its ends U, V")
+                raise ValueError(f"depth: got {name!r}; expected names of the network's matrices, {', '.join(names)}, "
+                                 "its ends U, V")
         if ends and "V" in self.own and "V" in names and "nV" not in self.own:
-            raise ValueError("depth: 'V' given, which is a matrix of the block here; allowed is 'nV' for the read-out "
+            raise ValueError("depth: got 'V', which is a matrix of the block here; expected 'nV' for the read-out "
                              "beside it")
         gammas = {self.update_exponent(name) for name in names}
         moved = ends and any(self.update_exponent(end) for end in EMBEDDING_READOUT_FAMILIES)
@@ -147,7 +148,7 @@ class Parametrization:
         width = self.width_scaling
         for value in (*self.own.values(), *width.p, *width.q, width.r):
             if not value.is_number:
-                raise ValueError(f"exponent {short(value)} given; numbers are needed to evaluate")
+                raise ValueError(f"exponents: got {short(value)}; expected numbers, to evaluate")
 
     @property
     def width_scaling(self) -> WidthScaling:
@@ -160,7 +161,7 @@ class Parametrization:
         if isinstance(self.width, WidthScaling):
             (first, *p, last), (begins, *q, ends) = self.width.p, self.width.q
             if not p or len(set(p)) > 1 or len(set(q)) > 1:
-                raise NotCovered(f"width: {short(self.width)} given; a residual network takes one of at least three "
+                raise NotCovered(f"width: got {short(self.width)}; a residual network takes one of at least three "
                                  "layers, with all hidden ones alike: its blocks are they")
             return WidthScaling((first, p[0], last), (begins, q[0], ends), self.width.r)
         return _translated(self.width)
@@ -175,9 +176,9 @@ class Parametrization:
         if self.is_mup(linear, ends):
             return
         differing = ", ".join(f"{name} n^({power})" for name, power in self.beyond_mup(ends).items() if power)
-        raise NotCovered(f"width: {short(self.width)} given, which is not muP in width" + (
+        raise NotCovered(f"width: got {short(self.width)}, which is not muP in width" + (
             f": relative to it {differing}" if differing else " by name, and its rates are those of gradient descent")
-            + "; vectors have kets where their entries stay of order one, allowed here is 'muP'")
+            + "; vectors have kets where their entries stay of order one; expected 'muP'")
 
     def at_width(self, n: int) -> ParametrizationAtWidth:
         """The parametrization of a real network of width n, with its powers of n as numbers."""
@@ -225,12 +226,12 @@ def _by_matrix(given: Mapping[Value, Value]) -> Frozen[Value]:
     """Exponents or choices by name, read strictly."""
     for name in given:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"depth: {short(name)} given as a name; allowed are names of matrices, and "
+            raise ValueError(f"depth: got {short(name)} as a name; expected names of matrices, and "
                              f"{', '.join(SCALED)}")
     if any(isinstance(value, DepthChoices) for value in given.values()):
         return _chosen(given)
     if "alpha" not in given:
-        raise ValueError(f"depth: {short(dict(given))} given; allowed are \"alpha\", the branch's, and an exponent for "
+        raise ValueError(f"depth: got {short(dict(given))}; expected \"alpha\", the branch's, and an exponent for "
                          "every matrix")
     read = {name: value if name in ("branch", "base_depth") else exponent(f"depth[{name!r}]", value)
             for name, value in given.items()}
@@ -241,7 +242,7 @@ def _by_matrix(given: Mapping[Value, Value]) -> Frozen[Value]:
 def _chosen(given: Mapping[str, Value]) -> Frozen[DepthChoices]:
     found = {(one.branch, one.optimizer) if isinstance(one, DepthChoices) else None for one in given.values()}
     if None in found or len(found) > 1 or set(given) & {*SCALED, *EMBEDDING_READOUT_FAMILIES}:
-        raise ValueError(f"depth: {short(dict(given))} given; allowed are DepthChoices of one branch and one optimizer "
+        raise ValueError(f"depth: got {short(dict(given))}; expected DepthChoices of one branch and one optimizer "
                          "for every matrix of a block, and nothing beside them")
     return Frozen(given)
 

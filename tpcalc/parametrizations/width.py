@@ -62,7 +62,7 @@ class WidthScaling:
         object.__setattr__(self, "r", exponent("r", self.r))
         _same_length("p", self.p, "q", self.q)
         if len(self.p) < 2:
-            raise ValueError(f"p: {len(self.p)} layers given; allowed are at least 2, for one layer alone has no "
+            raise ValueError(f"p: got {len(self.p)} layers; expected at least 2, for one layer alone has no "
                              "width to scale")
 
     @property
@@ -120,10 +120,10 @@ class WidthScaling:
         0.25
         """
         if not isinstance(widths, (list, tuple, range, np.ndarray)) or len(np.shape(widths)) != 1:
-            raise ValueError(f"widths: {short(widths)} given; allowed are {self.layers + 1} whole numbers")
+            raise ValueError(f"widths: got {short(widths)}; expected {self.layers + 1} whole numbers")
         found = [positive_integer("widths", width) for width in widths]
         if len(found) != self.layers + 1:
-            raise ValueError(f"widths: {short(widths)} given; allowed are {self.layers + 1}, from the inputs to the "
+            raise ValueError(f"widths: got {short(widths)}; expected {self.layers + 1}, from the inputs to the "
                              f"outputs of {self.layers} layers")
         width = float(found[-2] or 1) / positive_number("base_width", base_width)
         variance = [_power(width, -p, "p") for p in self.p]
@@ -136,21 +136,21 @@ class WidthScaling:
 def _exponents(name: str, values: Any) -> tuple[sp.Expr, ...]:
     if not isinstance(values, (list, tuple, range, sp.Tuple)) and not (isinstance(values, np.ndarray)
                                                                        and values.ndim == 1):
-        raise ValueError(f"{name}: {short(values)} given; allowed is a sequence of exponents, one a layer")
+        raise ValueError(f"{name}: got {short(values)}; expected a sequence of exponents, one a layer")
     return tuple(exponent(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
 def _same_length(one: str, ours: Sequence[Number], other: str, theirs: Sequence[Number]) -> None:
     if len(ours) != len(theirs):
-        raise ValueError(f"{one}, {other}: {short(list(ours))} and {short(list(theirs))} given, {len(ours)} and "
-                         f"{len(theirs)} exponents; allowed are as many in both")
+        raise ValueError(f"{one}, {other}: got {short(list(ours))} and {short(list(theirs))}, {len(ours)} and "
+                         f"{len(theirs)} exponents; expected as many in both")
 
 
 def _power(width: float, power: sp.Expr, name: str) -> float:
     if not power.is_number:
-        raise ValueError(f"{name}: the exponent {short(power)} given; numbers are needed to evaluate")
+        raise ValueError(f"{name}: got the exponent {short(power)}; expected a number")
     logarithm = float(power) * math.log(width)
     if not abs(logarithm) < -math.log(sys.float_info.min):
-        raise ValueError(f"{name}: the exponent {short(power)} given at n = {width:g}; n^{short(power)} is beyond what "
-                         "floats hold")
+        raise ValueError(f"{name}: got the exponent {short(power)} at n = {width:g}; expected one with which "
+                         f"n^{short(power)} is what floats hold")
     return float(width ** float(power))

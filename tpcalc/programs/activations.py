@@ -30,14 +30,14 @@ def activation(phi: sp.Expr | str, name: str = "phi") -> Callable[[sp.Expr], sp.
     not in one symbol."""
     expression = NAMED.get(phi.lower()) if isinstance(phi, str) else phi
     if not isinstance(expression, sp.Expr) or len(expression.free_symbols) != 1:
-        raise ValueError(f"{name}: {short(phi)} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression "
+        raise ValueError(f"{name}: got {short(phi)}; expected {', '.join(map(repr, NAMED))} or a sympy expression "
                          "in one symbol")
     unknown = expression.atoms(AppliedUndef)
     if unknown:
-        raise ValueError(f"{name}: {expression} given; {unknown.pop()} has no definition, allowed are functions that "
+        raise ValueError(f"{name}: got {expression}; {unknown.pop()} has no definition; expected functions that "
                          "have")
     if expression.has(*UNREAL):
-        raise ValueError(f"{name}: {expression} given; allowed are functions with real values")
+        raise ValueError(f"{name}: got {expression}; expected functions with real values")
     return lambda h: _at(expression, h)
 
 
@@ -62,7 +62,7 @@ def require_finite(phi: sp.Expr | str) -> None:
         wrong = value.has(sp.DiracDelta, sp.Derivative, *UNREAL)
         if wrong or poles is not sp.S.EmptySet:
             where = "" if wrong else f" at h in {poles}"
-            raise NotCovered(f"phi: {f} given; {what} is not a finite real function of h{where}; allowed are functions "
+            raise NotCovered(f"phi: got {f}; {what} is not a finite real function of h{where}; expected functions "
                              "that are finite for all real h, with such a derivative (kinks are allowed)")
 
 

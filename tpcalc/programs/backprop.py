@@ -97,7 +97,7 @@ def _without_sums(statement: Assign) -> Assign:
         over = sorted((one for one in total.atoms(Member) if one.free_symbols & bound), key=sp.default_sort_key)
         if over:
             raise NotCovered(f"{statement}: a sum over {over[0]} for symbolic ends; "
-                             "allowed are sums between numbers, of vectors and scalars that the statements assign")
+                             "expected sums between numbers, of vectors and scalars that the statements assign")
     return Assign(statement.target, value)
 
 

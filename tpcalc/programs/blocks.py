@@ -89,7 +89,7 @@ class Branch:
         Raises ``ValueError`` in networks whose samples have no positions.
         """
         if p not in self.sample:
-            raise ValueError(f"other: {value} given in a network without positions; allowed in a tp.Transformer")
+            raise ValueError(f"other: got {value} in a network without positions; expected in a tp.Transformer alone")
         return at_other(value)
 
     def let_total(self, name: str, value: sp.Expr) -> Vector:
@@ -130,7 +130,7 @@ class Branch:
         dh[t, l] := 2*dsize[t, l]*h[t, l] + size[t, l]*dx[t, l]
         """
         if not isinstance(value, sp.Expr) or kind(value) != "scalar":
-            raise ValueError(f"value: {value!r} given for {name!r}; allowed is a scalar of the language, such as an "
+            raise ValueError(f"value: got {value!r} for {name!r}; expected a scalar of the language, such as an "
                              "average Mean(h**2)")
         return self._write(Scalar, name, value)
 
@@ -147,7 +147,7 @@ class Branch:
         """A name that something new may have."""
         found, is_scalar = _checked(name), kind_of is Scalar
         if found in used or found.startswith("d") or is_scalar and (found in TAKEN_SCALARS or iskeyword(found)):
-            raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
+            raise ValueError(f"name: got {name!r}; expected one that the block has not used, and that does not "
                              "start with d, which marks gradients" + (
                                  f", nor is one of {', '.join(TAKEN_SCALARS)}" if is_scalar else ""))
         return found
@@ -250,7 +250,7 @@ def after_gate(block: object, phi: sp.Expr | str, usual: str) -> tuple[object, s
     if gate is None:
         return block, phi
     if not (isinstance(phi, str) and phi.lower() in (gate, usual)):
-        raise ValueError(f"phi: {short(phi)} given with {block!r}, a glu whose gate is {gate}; allowed is {gate!r}, or "
+        raise ValueError(f"phi: got {short(phi)} with {block!r}, a glu whose gate is {gate}; expected {gate!r}, or "
                          "'glu' with another phi")
     return "glu", gate
 
@@ -259,7 +259,7 @@ def require_block(block: Block, value: object, branch: Branch) -> None:
     """Raise ``ValueError`` unless what a block returned is a vector with a matrix in it, or in what it is made of."""
     values = [value, *(statement.value for statement in branch.statements)]
     if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Matrix) for v in values):
-        raise ValueError(f"block: {block_name(block)} wrote {value}; allowed is a vector of the language, with a "
+        raise ValueError(f"block: {block_name(block)} wrote {value}; expected a vector of the language, with a "
                          "trained matrix in it or in what it is made of")
 
 
@@ -301,5 +301,5 @@ def latex_name(name: str) -> str:
 
 def _checked(name: object) -> str:
     if not isinstance(name, str) or not name.isidentifier() or name in TAKEN:
-        raise ValueError(f"name: {name!r} given; allowed are identifiers but {', '.join(TAKEN)}")
+        raise ValueError(f"name: got {name!r}; expected identifiers but {', '.join(TAKEN)}")
     return name

@@ -156,12 +156,12 @@ def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
     if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_embedding_readout:
-            raise NotCovered(f"opt: {opt!r} given with train_embedding_readout=True; {type(opt).__name__} moves "
+            raise NotCovered(f"opt: got {opt!r} with train_embedding_readout=True; {type(opt).__name__} moves "
                              f"matrices, read-in "
-                             "and read-out are vectors; allowed are frozen ends")
+                             "and read-out are vectors; expected frozen ends")
         if net.narrow is not net:
-            raise NotCovered(f"opt: {opt!r} given for {net!r}; it moves a matrix as a whole, and those of a wide "
-                             "hidden layer are known in parts, allowed is mlp_ratio=1")
+            raise NotCovered(f"opt: got {opt!r} for {net!r}; it moves a matrix as a whole, and those of a wide "
+                             "hidden layer are known in parts; expected mlp_ratio=1")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
         net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
 
@@ -171,24 +171,24 @@ def require_embedding_readout(net: Network, opt: object, scale: Scaling, d_in: i
     if not net.ties_embedding_readout:
         return
     if d_in != d_out:
-        raise ValueError(f"tied: True given with {d_in} inputs and {d_out} outputs; the read-out is the read-in, "
-                         "allowed are as many of both")
+        raise ValueError(f"tied: got True with {d_in} inputs and {d_out} outputs; the read-out is the read-in; "
+                         "expected as many of both")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
-        raise NotCovered(f"scale: {short(scale)} given with tied=True; one array cannot have the powers of n of a "
-                         "read-in and of a read-out, allowed is 'muP' in width, where they are alike")
+        raise NotCovered(f"scale: got {short(scale)} with tied=True; one array cannot have the powers of n of a "
+                         "read-in and of a read-out; expected 'muP' in width, where they are alike")
     if scale.update_exponent("U") != scale.update_exponent("nV"):
-        raise NotCovered(f"scale: {short(scale)} given with tied=True, and update exponents of read-in and read-out "
-                         "that differ; allowed is the same for both")
+        raise NotCovered(f"scale: got {short(scale)} with tied=True, and update exponents of read-in and read-out "
+                         "that differ; expected the same for both")
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
     for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise ValueError(f"{name}: {size!r} given; allowed is a whole number of at least {least}")
+            raise ValueError(f"{name}: got {size!r}; expected a whole number of at least {least}")
         if size > MOST:
-            raise ValueError(f"{name}: {short(size)} given; a program has a statement for each, allowed are {MOST}")
+            raise ValueError(f"{name}: got {short(size)}; a program has a statement for each; expected {MOST}")
     if probes and not batch:
-        raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
+        raise ValueError(f"probes: got {probes} with batch=False; expected probes beside a batch (of 1, too)")
 
 
 def gradient_name(v: Vector | Scalar) -> sp.Expr:

@@ -59,7 +59,7 @@ class Clipped:
 
     def __post_init__(self) -> None:
         if isinstance(self.opt, (Clipped, Muon, NormalizedSGD)):
-            raise ValueError(f"opt: {short(self.opt)} given; allowed here is a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
+            raise ValueError(f"opt: got {short(self.opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
         require_optimizer(self.opt)
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
 

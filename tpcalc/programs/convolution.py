@@ -61,7 +61,7 @@ class Convolution:
         grid = _sizes("grid", self.grid, None)
         kernel = _sizes("kernel", self.kernel, len(grid))
         if any(one % 2 == 0 or one > most for one, most in zip(kernel, grid)):
-            raise ValueError(f"kernel: {short(self.kernel)} given on a grid of {short(grid)}; allowed are odd numbers "
+            raise ValueError(f"kernel: got {short(self.kernel)} on a grid of {short(grid)}; expected odd numbers "
                              "of at most as many entries as positions")
         for name, value in (("grid", grid), ("kernel", kernel), ("padding", choice("padding", self.padding, PADDINGS)),
                             ("order", choice("order", self.order, ORDERS))):
@@ -120,6 +120,6 @@ def _sizes(name: str, given: object, count: int | None) -> tuple[int, ...]:
     """Whole numbers along axes; one number stands for all axes, or for one axis where nothing says how many."""
     if isinstance(given, (tuple, list)):
         if not given or count is not None and len(given) != count:
-            raise ValueError(f"{name}: {short(given)} given; allowed is a number for every axis of the grid")
+            raise ValueError(f"{name}: got {short(given)}; expected a number for every axis of the grid")
         return tuple(whole_number(name, one, 1) for one in given)
     return (whole_number(name, given, 1),) * (count or 1)

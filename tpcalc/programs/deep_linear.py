@@ -40,7 +40,7 @@ def deep_linear(opt: SGD = SGD(1.0)) -> Program:
     [[0.0], [0.3], [0.5244]]
     """
     if not isinstance(opt, SGD):
-        raise NotCovered(f"opt: {short(opt)} given; allowed is a tp.SGD, whose updates are sums of outer products")
+        raise NotCovered(f"opt: got {short(opt)}; expected a tp.SGD, whose updates are sums of outer products")
     h, dh = vector("h"), vector("dh")
     U, nV, W = Family(Vector, "U"), Family(Vector, "nV"), Family(Matrix, "W", layered=True)
     xi, f, chi = Family(Scalar, "xi", r"\xi")[i], Family(Scalar, "f")[t, i], Family(Scalar, "chi", r"\chi")[t, i]

@@ -32,10 +32,10 @@ def require_choices(net: Transformer, task: Sequences, opt: Optimizer) -> None:
         return
     step = first_undecided(opt, [one < INDISTINCT for one in apart], ROUNDED, SHARE)
     if step is not None:
-        raise NotCovered(f"task: at step {step} all positions of every sequence are alike"
-                         f"{' behind the norm' if normed else ''}, differing by {apart[step]:.1e} at most, given with "
+        raise NotCovered(f"task: got at step {step} all positions of every sequence are alike"
+                         f"{' behind the norm' if normed else ''}, differing by {apart[step]:.1e} at most, with "
                          f"{short(opt)}; attention has no choice, and its queries and keys no gradient to take a "
-                         f"direction from, allowed are at least {INDISTINCT:.0e}")
+                         f"direction from; expected at least {INDISTINCT:.0e}")
 
 
 def _apart(xi: np.ndarray, normed: bool) -> float:

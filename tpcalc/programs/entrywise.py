@@ -180,7 +180,7 @@ def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegat
         given = (opt.beta1, opt.beta2)
         if not isinstance(betas, (tuple, list)) or len(betas) != 2 or given != usual:
             beside = f" with beta1, beta2 = {given}" if given != usual else ""
-            raise ValueError(f"betas: {short(betas)} given{beside}; allowed are two numbers in the place of beta1 "
+            raise ValueError(f"betas: got {short(betas)}{beside}; expected two numbers in the place of beta1 "
                              f"and beta2, such as {usual}")
         for name, beta in zip(("beta1", "beta2"), betas):
             object.__setattr__(opt, name, beta)
@@ -192,7 +192,7 @@ def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegat
         if isinstance(given, str):
             object.__setattr__(opt, key, value)
         if value.is_number and not 0 <= value <= sys.float_info.max or below_one and value.is_number and value >= 1:
-            raise ValueError(f"{name}: {short(given)} given; allowed is a number of at least 0"
+            raise ValueError(f"{name}: got {short(given)}; expected a number of at least 0"
                              + (" and less than 1" if below_one else " that a float can hold"))
 
 

@@ -32,7 +32,7 @@ def from_zero(program: Program, *names: str) -> Program:
     instance("program", program, Program)
     known = [matrix.name for matrix in program.matrices]
     if not names or not set(names) <= set(known):
-        raise ValueError(f"names: {short(names)} given; allowed are one or more of {', '.join(map(repr, known))}")
+        raise ValueError(f"names: got {short(names)}; expected one or more of {', '.join(map(repr, known))}")
     return replace(program, body=tuple(_statement(one, names) for one in program.body))
 
 
@@ -45,7 +45,7 @@ def _statement(one: Statement, names: tuple[str, ...]) -> Statement:
     before, own = _before(one.target), one.target.name in names
     rest = sp.expand(one.value) - before if own else one.value
     if any(matrix.name in names for matrix in rest.atoms(Matrix)):
-        raise NotCovered(f"names: {short(names)} given, and {one.target} is made of {one.value}; allowed are matrices "
+        raise NotCovered(f"names: got {short(names)}, and {one.target} is made of {one.value}; expected matrices "
                          "to which updates are added, that do not depend on the matrices themselves")
     return one
 

@@ -24,13 +24,13 @@ def read_roles(program: str, given: Mapping[sp.Symbol, str], indices: Sequence[s
     """
     for index, role in given.items():
         if role not in ROLES:
-            raise ValueError(f"roles: {role!r} given for {index}; allowed are {', '.join(map(repr, ROLES))}")
+            raise ValueError(f"roles: got {role!r} for {index}; expected {', '.join(map(repr, ROLES))}")
         if index not in indices:
-            raise ValueError(f"roles: {role!r} given for {index}, which is the index of no loop and no sum of program "
-                             f"{program}; its indices are {', '.join(map(str, indices)) or 'none'}")
+            raise ValueError(f"roles: got {role!r} for {index}, which is the index of no loop and no sum; expected "
+                             f"indices of program {program}, {', '.join(map(str, indices)) or 'none'}")
     clocks = [index for index, role in given.items() if role == "clock"]
     if len(clocks) > 1 or not set(clocks) <= set(outermost):
-        raise ValueError(f"roles: the clock {', '.join(map(str, clocks))} given; allowed is the index of one outermost "
+        raise ValueError(f"roles: got the clock {', '.join(map(str, clocks))}; expected the index of one outermost "
                          f"loop of program {program}, one of {', '.join(map(str, outermost)) or 'none'}")
     found = dict.fromkeys(indices, "sample")
     found.update(dict.fromkeys((i for i in indices if i in _superscripts(members)), "layer"))

@@ -96,7 +96,7 @@ class Family:
 
     def __init__(self, kind: type[Member], name: str, latex: str | None = None, layered: bool = False) -> None:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"name: {name!r} given; allowed is an identifier, as names go into generated source")
+            raise ValueError(f"name: got {name!r}; expected an identifier, as names go into generated source")
         self.kind, self.name, self.latex, self.layered = kind, name, latex or name, layered
 
     def __getitem__(self, indices: sp.Basic) -> sp.Expr:

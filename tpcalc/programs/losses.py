@@ -53,7 +53,7 @@ class LogisticLoss:
         """Raise ``ValueError`` for targets that are no such labels."""
         other = y[(y != 1) & (y != -1)]
         if other.size:
-            raise ValueError(f"targets: {other[0]} given with loss='logistic'; allowed are the labels -1 and 1 "
+            raise ValueError(f"targets: got {other[0]} with loss='logistic'; expected the labels -1 and 1 "
                              "(labels of 0 and 1 are 2 y - 1)")
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -73,12 +73,12 @@ class SoftmaxLoss:
     def require(self, y: np.ndarray) -> None:
         """Raise ``ValueError`` for targets that are no distributions over two classes or more."""
         if y.shape[-1] < 2:
-            raise ValueError(f"targets: {y.shape[-1]} output given with loss='softmax', which is then 0 whatever the "
-                             "output; allowed are probabilities of 2 classes or more, or loss='logistic'")
+            raise ValueError(f"targets: got {y.shape[-1]} output with loss='softmax', which is then 0 whatever the "
+                             "output; expected probabilities of 2 classes or more, or loss='logistic'")
         total = np.sum(y, axis=-1)
         bad = (np.min(y, axis=-1) < 0) | (np.abs(total - 1) > UNIT)
         if np.any(bad):
-            raise ValueError(f"targets: {y[bad][0].tolist()} given with loss='softmax'; allowed are probabilities: "
+            raise ValueError(f"targets: got {y[bad][0].tolist()} with loss='softmax'; expected probabilities: "
                              "numbers of at least 0 that add up to 1, such as one-hot rows")
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ def values(loss: Loss, f: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _real(method: str, found: object, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(found)
     if array.shape != shape or array.dtype.kind not in "fiu":
-        raise ValueError(f"loss: its {method}(f, y) has shape {array.shape} and type {array.dtype}; allowed are real "
+        raise ValueError(f"loss: its {method}(f, y) has shape {array.shape} and type {array.dtype}; expected real "
                          f"numbers of shape {shape}")
     return np.asarray(array, dtype=np.float64)
 
@@ -128,5 +128,5 @@ def loss_of(loss: AnyLoss) -> Loss:
         return NAMED[loss.lower()]
     if callable(getattr(loss, "value", None)) and callable(getattr(loss, "derivative", None)):
         return cast(Loss, loss)
-    raise ValueError(f"loss: {short(loss)} given; allowed are {', '.join(map(repr, NAMED))} or an object with "
+    raise ValueError(f"loss: got {short(loss)}; expected {', '.join(map(repr, NAMED))} or an object with "
                      "value(f, y) and derivative(f, y)")

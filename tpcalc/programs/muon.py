@@ -63,7 +63,7 @@ class Muon:
             object.__setattr__(self, "newton_schulz_steps", whole_number(
                 "newton_schulz_steps", self.newton_schulz_steps, 1, ", or None for the factor itself"))
         if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov: True given with momentum 0; it needs a momentum")
+            raise ValueError("nesterov: got True with momentum 0; expected a momentum of more than 0")
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
@@ -73,7 +73,7 @@ class Muon:
         """What a matrix moves along at ``step``; ``gradient(k)`` is that of step k, a sum of outer products."""
         now = gradient(step)
         if not now.has(Outer):
-            raise NotCovered(f"opt: {self!r} given for {now}, the gradient of a vector; it moves matrices, allowed are "
+            raise NotCovered(f"opt: got {self!r} for {now}, the gradient of a vector; it moves matrices; expected "
                              "frozen ends")
         beta = exact("momentum", self.momentum)
         if beta:

@@ -128,7 +128,7 @@ class Network(ABC):
     def require_no_vectors(self, what: str) -> None:
         """Raise ``ValueError`` for a network with trained vectors, naming them."""
         if self.vectors_of_block:
-            raise NotCovered(f"net: {self!r} given, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
+            raise NotCovered(f"net: got {self!r}, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
                              "takes networks without gains and without learned skips")
 
     def require_counted(self) -> None:
@@ -156,7 +156,7 @@ class Network(ABC):
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
         but for ``trained_embedding_readout``, frozen ends."""
         if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
-            raise NotCovered(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
+            raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
                              f"'pre_nonlin'), "
                              "skip=None, "
                              + ("norm=None" if trained_embedding_readout else "norm=None and frozen ends"))

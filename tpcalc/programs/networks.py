@@ -97,14 +97,14 @@ class ResNet(Residual):
             object.__setattr__(self, "block", choice("block", self.block, (*BLOCKS, *GATES)))
         self.require_options()
         if not isinstance(self.train_embedding_readout, bool):
-            raise ValueError(f"train_embedding_readout: {self.train_embedding_readout!r} given; allowed are False and "
+            raise ValueError(f"train_embedding_readout: got {self.train_embedding_readout!r}; expected False and "
                              f"True")
         positive_integer("matrices", self.matrices)
         if self.matrices > MOST:
-            raise ValueError(f"matrices: {self.matrices} given; every one is a statement, allowed are at most {MOST}")
+            raise ValueError(f"matrices: got {self.matrices}; every one is a statement; expected at most {MOST}")
         if self.matrices != 2 and self.block != "mlp":
-            raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp', "
-                             "allowed is 2 elsewhere, which says nothing there")
+            raise ValueError(f"matrices: got {self.matrices} with block={self.block!r}; it belongs to block='mlp'; "
+                             "expected 2 elsewhere, which says nothing there")
         self.require_hidden(self.block if self.matrices == 2 else f"{self.matrices} matrices")
         self._written
 

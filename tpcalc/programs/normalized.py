@@ -68,7 +68,7 @@ class NormalizedSGD:
     def __post_init__(self) -> None:
         settle(self, "nesterov", "independent")
         if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov: True given with momentum 0; it needs a momentum")
+            raise ValueError("nesterov: got True with momentum 0; expected a momentum of more than 0")
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""

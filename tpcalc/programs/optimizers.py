@@ -64,11 +64,11 @@ class SGD:
         settle(self, "nesterov", "decoupled", "independent")
         object.__setattr__(self, "dampening", real_number("dampening", self.dampening))
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
-            raise ValueError(f"nesterov: given with momentum {self.momentum} and dampening {self.dampening}; it needs "
-                             "a momentum and no dampening")
+            raise ValueError(f"nesterov: got True with momentum {self.momentum} and dampening {self.dampening}; "
+                             "expected a momentum and no dampening")
         if self.independent and not self.decoupled:
-            raise ValueError("independent: True given with decoupled=False; a decay inside the gradient takes part in "
-                             "the rate, allowed is decoupled=True")
+            raise ValueError("independent: got True with decoupled=False; a decay inside the gradient takes part in "
+                             "the rate; expected decoupled=True")
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""

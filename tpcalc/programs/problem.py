@@ -63,7 +63,7 @@ class Problem:
             object.__setattr__(self, "task", self.task.sequences(self.net.ties_embedding_readout))
         _checks.instance("task", self.task, self.net.takes)
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
-            raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
+            raise ValueError(f"task: got {self.task} for {self.net.positions} positions; expected as many of them")
         inner = self.opt.opt if isinstance(self.opt, Clipped) else self.opt
         require_optimizer(inner)
         self.net.require_directions(inner)
@@ -81,7 +81,7 @@ class Problem:
         options = getattr(inner, "__dict__", {}).values()
         symbols = [str(value) for value in options if isinstance(value, sp.Expr) and value.free_symbols]
         if symbols:
-            raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
+            raise ValueError(f"opt: got {self.opt!r}; expected numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
         require_embedding_readout(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
         require_vectors_taken(self.net, inner, self.scale)
@@ -91,8 +91,8 @@ class Problem:
         if isinstance(self.net, Transformer) and isinstance(self.task, Sequences):
             require_choices(self.net, self.task, inner)
         if self.net.norm == "layer" and self.width == 1:
-            raise ValueError("width: 1 given with norm='layer', which subtracts the mean of the only coordinate; "
-                             "allowed are at least 2")
+            raise ValueError("width: got 1 with norm='layer', which subtracts the mean of the only coordinate; "
+                             "expected at least 2")
 
     @property
     def layers(self) -> int | None:
@@ -108,21 +108,21 @@ class Problem:
     def of_vectors(self) -> Task:
         """The task, where samples are no sequences; raises ``ValueError`` where they are."""
         if not isinstance(self.task, Task):
-            raise NotCovered(f"task: {self.task} given; allowed here is a tp.Task, for a tp.ResNet")
+            raise NotCovered(f"task: got {self.task}; expected a tp.Task, for a tp.ResNet")
         return self.task
 
     @property
     def resnet(self) -> ResNet:
         """The network, where it is a tp.ResNet; raises ``ValueError`` where it is not."""
         if not isinstance(self.net, ResNet):
-            raise NotCovered(f"net: {_checks.short(self.net)} given; allowed here is a tp.ResNet")
+            raise NotCovered(f"net: got {_checks.short(self.net)}; expected a tp.ResNet")
         return self.net
 
     @property
     def depth_scaling(self) -> DepthScaling:
         """The scaling, where it is the same for all matrices; raises ``ValueError`` where it is not."""
         if not isinstance(self.scale, DepthScaling):
-            raise NotCovered(f"scale: {_checks.short(self.scale)} given; allowed here is one update exponent for all "
+            raise NotCovered(f"scale: got {_checks.short(self.scale)}; expected one update exponent for all "
                              "matrices, and muP in width")
         return self.scale
 
@@ -143,6 +143,6 @@ def _require_directions(task: Task | Sequences, norm: str) -> None:
     for name, values in (("inputs", task.inputs), ("probes", task.probes)):
         if values is not None and not np.all(np.any(values, axis=-1)):
             location = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
-            raise ValueError(f"{name}: an input of norm 0 given, at {location}, with norm={norm!r}, which divides by "
+            raise ValueError(f"{name}: got an input of norm 0, at {location}, with norm={norm!r}, which divides by "
                              f"the "
-                             "root mean square of the stream; allowed are inputs other than 0")
+                             "root mean square of the stream; expected inputs other than 0")

@@ -134,7 +134,7 @@ class Loop:
         first, last = (at_numbers(end, values) for end in (self.first, self.last))
         if not (first.is_Integer and last.is_Integer):
             raise ValueError(f"loop over {self.index} from {self.first} to {self.last}: {first} and {last} found for "
-                             f"sizes and indices {dict(values)}; allowed are whole numbers")
+                             f"sizes and indices {dict(values)}; expected whole numbers")
         return range(int(first), int(last) - 1, -1) if self.descending else range(int(first), int(last) + 1)
 
 
@@ -249,12 +249,12 @@ class Program(Short, Aligned):
         """Sizes by the program's symbols, from sizes by symbol or name; raises ``ValueError`` for any others."""
         needed = [str(size) for size in self.sizes]
         if not isinstance(sizes, Mapping):
-            raise ValueError(f"sizes: {short(sizes)} given; allowed is a mapping from {', '.join(needed)} to whole "
+            raise ValueError(f"sizes: got {short(sizes)}; expected a mapping from {', '.join(needed)} to whole "
                              "numbers")
         given = [str(name) for name in sizes]
         if sorted(given) != sorted(needed):
-            raise ValueError(f"sizes: {sorted(given)} given; program {self.name} needs {needed}, which is "
-                             "all that is allowed")
+            raise ValueError(f"sizes: got {sorted(given)}; expected {needed}, what program "
+                             f"{self.name} needs")
         by_name = dict(zip(given, sizes.values()))
         return {size: by_name[str(size)] for size in self.sizes}
 
@@ -314,7 +314,7 @@ def _check_symbols(program: Program) -> None:
         for symbol in sorted(set().union(*(symbolic(e).free_symbols for e in statement.expressions)), key=str):
             if known.get(str(symbol), symbol) != symbol:
                 raise ValueError(f"program {program.name}: {statement} has a symbol {symbol} that is not the size or "
-                                 f"index {symbol} of the program: their assumptions differ; allowed is one symbol "
+                                 f"index {symbol} of the program: their assumptions differ; expected one symbol "
                                  "of a name")
 
 

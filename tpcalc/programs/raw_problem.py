@@ -92,12 +92,12 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     for name, value, kind in (("scaling", scaling, DepthwiseScaling), ("net", net, ResNet), ("task", task, Task)):
         _checks.instance(name, value, kind)
     if not net.is_usual:
-        raise NotCovered(f"net: {net!r} given; the source's blocks act on the stream or its norm, and add to it; "
-                         "allowed are norm_position='pre', norm_scale=1, gains=False and skip=None")
+        raise NotCovered(f"net: got {net!r}; the source's blocks act on the stream or its norm, and add to it; "
+                         "expected norm_position='pre', norm_scale=1, gains=False and skip=None")
     blocks = _checks.positive_integer("depth", depth, infinite=True)
     neurons = _checks.positive_integer("width", width, infinite=True)
     if layers is not None and blocks is None:
-        raise ValueError(f"layers: {_checks.short(layers)} given at infinite depth; allowed is None")
+        raise ValueError(f"layers: got {_checks.short(layers)} at infinite depth; expected None")
     power = _checks.whole_number("layers", layers, 1) if layers is not None else blocks
     beta = _share("momentum", momentum)
     decay = _checks.nonnegative_number("weight_decay", weight_decay)
@@ -137,18 +137,18 @@ def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: 
             rate /= float(power) ** float(scaling.rate)  # type: ignore[arg-type]
         return DepthScaling(found.alpha, found.gamma, scaling.branch, ratio), rate
     if not np.allclose(moves, moves[0], rtol=1e-12):
-        raise NotCovered(f"net: trained ends given, and one learning rate for all weights moves read-in, "
+        raise NotCovered(f"net: got trained ends, and one learning rate for all weights moves read-in, "
                          f"blocks and read-out by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
-                         "tp.Problem, which has one for all; allowed are frozen ends")
+                         "tp.Problem, which has one for all; expected frozen ends")
     if scaling.rate != 0 and power is None:
-        raise NotCovered(f"net: trained ends given at infinite depth with rate={scaling.rate}; the learning "
-                         "rate of all weights grows with L, and the ends', which are two, must not; allowed "
-                         "are frozen ends")
+        raise NotCovered(f"net: got trained ends at infinite depth with rate={scaling.rate}; the learning "
+                         "rate of all weights grows with L, and the ends', which are two, must not; expected "
+                         "frozen ends")
     if size == 1:
         return DepthScaling(found.alpha, found.alpha, scaling.branch, ratio), moves[0]
     if scaling.alpha == 0:
-        raise NotCovered(f"branch: {scaling.branch} given with trained ends and alpha = 0; the blocks' "
-                         "learning rate is that of the ends there, allowed are 1 and -1")
+        raise NotCovered(f"branch: got {scaling.branch} with trained ends and alpha = 0; the blocks' "
+                         "learning rate is that of the ends there; expected 1 and -1")
     base = ratio * size ** (1 / float(scaling.alpha))  # at which (L / base)^-alpha is the multiplier
     return DepthScaling(found.alpha, found.alpha, float(np.sign(scaling.branch)), base), moves[0]
 
@@ -165,14 +165,14 @@ def _scaled(task: Task, scale: float) -> tuple[Task, float]:
 def _share(name: str, value: object) -> float:
     found = _checks.nonnegative_number(name, value)
     if found >= 1:
-        raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a number of at least 0 and below 1")
+        raise ValueError(f"{name}: got {_checks.short(value)}; expected a number of at least 0 and below 1")
     return found
 
 
 def _of_steps(name: str, value: object, steps: int) -> np.ndarray:
     found = _checks.finite_array(name, value)
     if found.shape != (steps,):
-        raise ValueError(f"{name}: {_checks.short(value)} given; allowed are {steps} numbers, one a step")
+        raise ValueError(f"{name}: got {_checks.short(value)}; expected {steps} numbers, one a step")
     return found
 
 

@@ -64,7 +64,7 @@ def read_through(program: Program, phi: sp.Expr | str) -> Program:
     body = tuple(mapped(program.body, change, around))
     if POSITIONS in program.sizes or any(number != 1 for number in found.values()) or _reads(program) or (
             _reads_several(program)):
-        raise NotCovered(f"program: {short(program.name)} given; allowed are those that tp.program writes of a "
+        raise NotCovered(f"program: got {short(program.name)}; expected those that tp.program writes of a "
                          "tp.ResNet, whose read-out acts on the stream")
     return replace(program, name=f"{program.name}, read through {short(phi)}", body=body)
 

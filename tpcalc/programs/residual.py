@@ -40,34 +40,34 @@ class Residual(Network):
         """Check norm, skip and hidden width; raise ``ValueError`` for what they cannot be, and for what says nothing
         without a norm, or without a hidden layer."""
         if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
-            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
+            raise ValueError(f"norm: got {short(self.norm)}; expected None and {', '.join(map(repr, NORMS))}")
         object.__setattr__(self, "norm_position", choice("norm_position", self.norm_position, NORM_POSITIONS))
         object.__setattr__(self, "gains", flag("gains", self.gains))
         given, scale = self.norm_scale, of_depth("norm_scale", self.norm_scale, l)
         for name, usual in (("norm_position", "pre"), ("gains", False), ("norm_scale", 1)):
             if self.norm is None and (scale if name == "norm_scale" else getattr(self, name)) != usual:
-                raise ValueError(f"{name}: {short(getattr(self, name))} given with norm=None; allowed is {usual!r}, "
+                raise ValueError(f"{name}: got {short(getattr(self, name))} with norm=None; expected {usual!r}, "
                                  "which says nothing there")
         object.__setattr__(self, "norm_scale", scale)
         if self.norm_scale != 1 and self.norm_position not in OF_INPUT:
-            raise ValueError(f"norm_scale: {short(given)} given with norm_position={self.norm_position!r}; it "
+            raise ValueError(f"norm_scale: got {short(given)} with norm_position={self.norm_position!r}; it "
                              f"multiplies "
-                             "the normed input of a block, allowed there is 1")
+                             "the normed input of a block; expected 1")
         if self.norm_scale == 0:
-            raise ValueError(f"norm_scale: {short(given)} given; allowed is a number other than 0, or an expression in "
+            raise ValueError(f"norm_scale: got {short(given)}; expected a number other than 0, or an expression in "
                              "l and L")
         function("skip", self.skip, "a tp.Skip, tp.HyperConnections or a function of a Junction")
         if isinstance(self.skip, type):
-            raise ValueError(f"skip: {short(self.skip)} given; allowed is an object of it, {self.skip.__name__}()")
+            raise ValueError(f"skip: got {short(self.skip)}; expected an object of it, {self.skip.__name__}()")
         if self.skip == Skip():
             object.__setattr__(self, "skip", None)
         if not 1 <= len(self.readout) <= CARRIED or not any(self.readout):
-            raise ValueError(f"skip: {short(self.skip)} given, with {len(self.readout)} streams; allowed are 1 to "
+            raise ValueError(f"skip: got {short(self.skip)}, with {len(self.readout)} streams; expected 1 to "
                              f"{CARRIED}, of which the read-out reads one at least")
         object.__setattr__(self, "mlp_ratio", whole_number("mlp_ratio", self.mlp_ratio, 1))
         if self.mlp_ratio > WIDEST:
-            raise ValueError(f"mlp_ratio: {self.mlp_ratio} given; every part of a hidden layer is a matrix of its own, "
-                             f"allowed are at most {WIDEST}")
+            raise ValueError(f"mlp_ratio: got {self.mlp_ratio}; every part of a hidden layer is a matrix of its own; "
+                             f"expected at most {WIDEST}")
 
     @property
     def narrow(self) -> Self:
@@ -87,8 +87,8 @@ class Residual(Network):
     def require_hidden(self, block: object) -> None:
         """Raise ``ValueError`` where a hidden layer is to be wide and the block is not one that has it."""
         if self.mlp_ratio > 1 and block not in HIDDEN:
-            raise ValueError(f"mlp_ratio: {self.mlp_ratio} given with {short(block)}; it belongs to blocks with one "
-                             f"hidden layer, {', '.join(map(repr, HIDDEN))}, allowed is 1 elsewhere, which says "
+            raise ValueError(f"mlp_ratio: got {self.mlp_ratio} with {short(block)}; it belongs to blocks with one "
+                             f"hidden layer, {', '.join(map(repr, HIDDEN))}; expected 1 elsewhere, which says "
                              "nothing there")
 
     @property
@@ -99,7 +99,7 @@ class Residual(Network):
             return tuple(of_depth("readout", weight) for weight in said)
         count = getattr(self.skip, "streams", 1)
         if isinstance(count, bool) or not isinstance(count, int):
-            raise ValueError(f"skip: {short(self.skip)} given, with streams {short(count)}; allowed is a whole number")
+            raise ValueError(f"skip: got {short(self.skip)}, with streams {short(count)}; expected a whole number")
         return tuple(sp.Integer(int(number == 0)) for number in range(count))
 
     @property
@@ -123,15 +123,15 @@ class Residual(Network):
         """Raise ``ValueError`` unless a sublayer adds its block to the stream as that is, alike in all layers."""
         for name, given, usual in (("skip", self.skip, None), ("gains", self.gains, False)):
             if given is not usual:
-                raise NotCovered(f"{name}: {short(given)} given; blocks by themselves are read where a layer is x + "
-                                 f"eps block(x), allowed is {name}={usual}")
+                raise NotCovered(f"{name}: got {short(given)}; blocks by themselves are read where a layer is x + "
+                                 f"eps block(x); expected {name}={usual}")
         if self.norm_position == "post":
-            raise NotCovered("norm_position: 'post' given; blocks by themselves are read where a layer is x + eps "
-                             "block(x), allowed are 'pre', 'output' and 'sandwich'")
+            raise NotCovered("norm_position: got 'post'; blocks by themselves are read where a layer is x + eps "
+                             "block(x); expected 'pre', 'output' and 'sandwich'")
 
         if self.norm_scale.free_symbols:
-            raise NotCovered(f"norm_scale: {self.norm_scale} given; blocks by themselves are read where they are alike "
-                             "at all layers and depths, allowed is a number")
+            raise NotCovered(f"norm_scale: got {self.norm_scale}; blocks by themselves are read where they are alike "
+                             "at all layers and depths; expected a number")
 
     @property
     def is_added(self) -> bool:
@@ -144,12 +144,12 @@ class Residual(Network):
 
     def require_counted(self) -> None:
         if self.norm_scale.free_symbols:  # of functions of what shrinks bounds alone are counted
-            raise NotCovered(f"norm_scale: {self.norm_scale} given; powers of L are counted where it is a number")
+            raise NotCovered(f"norm_scale: got {self.norm_scale}; powers of L are counted where it is a number")
 
     def require_choices_of_positions(self) -> None:
         """Raise ``ValueError`` for skips of a user's own, which may differ from layer to layer."""
         if not (self.skip is None or isinstance(self.skip, (Skip, HyperConnections))):
-            raise NotCovered(f"skip: {short(self.skip)} given; allowed here are None, a tp.Skip and "
+            raise NotCovered(f"skip: got {short(self.skip)}; expected None, a tp.Skip and "
                              "tp.HyperConnections")
 
     def require_sizes(self, depth: int | None) -> None:
@@ -163,7 +163,7 @@ class Residual(Network):
                 with np.errstate(all="ignore"):
                     numbers = sp.lambdify((l, L), value, "numpy")(np.arange(1.0, depth + 1), np.float64(depth))
                 if not np.all(np.isfinite(numbers)):
-                    raise ValueError(f"{name}: {value} given at depth {depth}; allowed is what has a finite real value "
+                    raise ValueError(f"{name}: got {value} at depth {depth}; expected what has a finite real value "
                                      "there, at every layer")
 
     def sublayer(self, block: Block, branch: Branch, streams: tuple[Vector, ...], targets: tuple[Vector, ...],
@@ -177,22 +177,23 @@ class Residual(Network):
         values = ((streams[0] + junction.branch(streams[0]),) if self.skip is None else
                   tuple(map(by_name, self.skip(junction))))
         if len(values) != len(streams) or not all(isinstance(v, sp.Expr) and kind(v) == "vector" for v in values):
-            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed are as many vectors of the "
+            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; expected as many vectors of the "
                              f"language as there are streams, {len(streams)}")
         for stream, target, value in zip(streams, targets, values):
             if target.name in {v.name for v in (*(one.target for one in branch.statements), *branch.vectors)}:
-                raise ValueError(f"name: {target.name!r} given; a stream of the network is called that")
+                raise ValueError(f"name: got {target.name!r}, a stream of the network; expected another")
             if self.norm_position == "post" and value != stream:
                 suffix = target.name.lstrip("xy") if len(streams) > 1 else ""
                 value = self._normed(branch, let("s" + suffix, value), "e" + suffix, number)
             branch.statements.append(Assign(target, value))
         matrices = {one.name for statement in branch.statements for one in statement.value.atoms(Matrix)}
         if not matrices:
-            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed is what has junction.branch(x) "
+            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; expected what has junction.branch(x) "
                              "in it, and with it a trained matrix")
         for one in branch.vectors:
             if one.name in matrices:
-                raise ValueError(f"name: {one.name!r} given for a trained vector; a matrix of the layer is called so")
+                raise ValueError(f"name: got {one.name!r} for a trained vector, a matrix of the layer; expected "
+                                 "another")
 
     def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vector, named: bool = False
                 ) -> sp.Expr:

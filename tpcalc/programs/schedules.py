@@ -39,9 +39,9 @@ def schedule(peak: float, steps: int, warmup: int = 0, fall: str = "constant", f
     steps, warmup = whole_number("steps", steps, 1), whole_number("warmup", warmup, 0)
     left = FALLS[choice("fall", fall, FALLS)]
     if floor > peak:
-        raise ValueError(f"floor: {short(floor)} given with a peak of {short(peak)}; allowed is at most the peak")
+        raise ValueError(f"floor: got {short(floor)} with a peak of {short(peak)}; expected at most the peak")
     if warmup > steps:
-        raise ValueError(f"warmup: {warmup} given for {steps} steps; allowed are at most as many")
+        raise ValueError(f"warmup: got {warmup} for {steps} steps; expected at most as many")
     rising = [peak * (step + 1) / warmup for step in range(warmup)]
     shares = [left(step / (steps - warmup)) for step in range(steps - warmup)]
     return (*rising, *(share * peak + (1 - share) * floor for share in shares))

@@ -35,12 +35,12 @@ class Sequences:
     def __init__(self, inputs: ArrayLike, targets: ArrayLike, loss: AnyLoss = "mse") -> None:
         self.inputs, self.targets = finite_array("inputs", inputs), finite_array("targets", targets)
         if self.inputs.ndim != 4 or 0 in self.inputs.shape:
-            raise ValueError(f"inputs: shape {self.inputs.shape} given; allowed is (steps, batch, positions, d_in), "
+            raise ValueError(f"inputs: got shape {self.inputs.shape}; expected (steps, batch, positions, d_in), "
                              "none of them 0")
         if self.targets.ndim == 3:
             self.targets = self.targets[..., None]
         if self.targets.ndim != 4 or self.targets.shape[:3] != self.inputs.shape[:3] or 0 in self.targets.shape:
-            raise ValueError(f"targets: shape {self.targets.shape} given; allowed is {self.inputs.shape[:3]} as the "
+            raise ValueError(f"targets: got shape {self.targets.shape}; expected {self.inputs.shape[:3]} as the "
                              "inputs', with d_out or without it")
         rows = self.steps, self.batch * self.positions
         self._by_position = Task(self.inputs.reshape(*rows, -1), self.targets.reshape(*rows, -1), loss)
@@ -57,7 +57,7 @@ class Sequences:
         mean over the batch."""
         found = finite_array("outputs", outputs)
         if found.shape != self.targets.shape:
-            raise ValueError(f"outputs: shape {found.shape} given; allowed is that of the targets, "
+            raise ValueError(f"outputs: got shape {found.shape}; expected that of the targets, "
                              f"{self.targets.shape}")
         return self.positions * self._by_position.losses(found.reshape(self._by_position.targets.shape))
 

@@ -73,7 +73,7 @@ class Skip:
         for name in ("keep", "inject"):
             object.__setattr__(self, name, of_depth(name, getattr(self, name)))
         if self.keep == 0:
-            raise ValueError(f"keep: {short(self.keep)} given; allowed is a number other than 0, without which there "
+            raise ValueError(f"keep: got {short(self.keep)}; expected a number other than 0, without which there "
                              "is no skip")
         object.__setattr__(self, "learned", flag("learned", self.learned))
 
@@ -123,15 +123,15 @@ class HyperConnections:
         object.__setattr__(self, "reads", _pair("reads", self.reads))
         object.__setattr__(self, "writes", _pair("writes", self.writes))
         if not isinstance(self.mixes, (tuple, list)) or len(self.mixes) != 2:
-            raise ValueError(f"mixes: {short(self.mixes)} given; allowed are two pairs of numbers")
+            raise ValueError(f"mixes: got {short(self.mixes)}; expected two pairs of numbers")
         object.__setattr__(self, "mixes", tuple(_pair("mixes", row) for row in self.mixes))
         for name in ("reads", "writes"):
             if not any(getattr(self, name)):
-                raise ValueError(f"{name}: {short(getattr(self, name))} given; allowed is a pair that is not 0, "
+                raise ValueError(f"{name}: got {short(getattr(self, name))}; expected a pair that is not 0, "
                                  "without which the sublayer is not connected")
         if sp.simplify(sp.Add(*self.reads)) == 0:
-            raise ValueError(f"reads: {short(self.reads)} given; both streams start as the same vector, of which this "
-                             "reads nothing, allowed are pairs that do not add up to 0")
+            raise ValueError(f"reads: got {short(self.reads)}; both streams start as the same vector, of which this "
+                             "reads nothing; expected pairs that do not add up to 0")
 
     streams = 2
     readout = (sp.Integer(1), sp.Integer(1))
@@ -152,10 +152,10 @@ def of_depth(name: str, value: object, *others: sp.Symbol) -> sp.Expr:
     ours = {str(symbol): symbol for symbol in (L, *others)}
     unknown = sorted(str(s) for s in found.free_symbols if str(s) not in ours)
     if unknown:
-        raise ValueError(f"{name}: {short(value)} given, with {', '.join(unknown)}; allowed are numbers and "
+        raise ValueError(f"{name}: got {short(value)}, with {', '.join(unknown)}; expected numbers and "
                          f"expressions in {' and '.join(ours)}")
     if found.is_number and not abs(found) <= sys.float_info.max:
-        raise ValueError(f"{name}: {short(value)} given; allowed is a number that a float can hold")
+        raise ValueError(f"{name}: got {short(value)}; expected a number that a float can hold")
     return by_name(found)
 
 
@@ -168,5 +168,5 @@ def by_name(value: Any) -> Any:
 
 def _pair(name: str, value: object) -> tuple[sp.Expr, sp.Expr]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ValueError(f"{name}: {short(value)} given; allowed is a pair of numbers")
+        raise ValueError(f"{name}: got {short(value)}; expected a pair of numbers")
     return of_depth(name, value[0]), of_depth(name, value[1])

@@ -50,8 +50,8 @@ class Task:
         self.inputs = _three_dimensional("inputs", inputs)
         self.targets = _three_dimensional("targets", targets, self.inputs.shape[:2])
         if self.inputs.shape[:2] != self.targets.shape[:2]:
-            raise ValueError(f"inputs of {self.inputs.shape[0]} steps of {self.inputs.shape[1]} and targets of "
-                             f"{self.targets.shape[0]} steps of {self.targets.shape[1]} given; they must be as many")
+            raise ValueError(f"inputs, targets: got {self.inputs.shape[0]} steps of {self.inputs.shape[1]} and targets "
+                             f"of {self.targets.shape[0]} steps of {self.targets.shape[1]}; expected as many")
         self.loss = loss_of(loss)
         require_targets(self.loss, self.targets)
         self.probes = None if probes is None else finite_array("probes", probes)
@@ -59,7 +59,7 @@ class Task:
             self.probes = self.probes[:, None]
         if self.probes is not None and (self.probes.ndim != 2 or self.probes.shape[1] != self.d_in
                                         or not len(self.probes)):
-            raise ValueError(f"probes: shape {self.probes.shape} given; allowed is (m, {self.d_in}) with m of at least "
+            raise ValueError(f"probes: got shape {self.probes.shape}; expected (m, {self.d_in}) with m of at least "
                              "1, or None")
 
     steps = property(lambda self: self.inputs.shape[0])
@@ -71,7 +71,7 @@ class Task:
         """Mean loss over the batch at every step, shape (steps,), of outputs (steps, batch, d_out)."""
         found = finite_array("outputs", outputs)
         if found.shape != self.targets.shape:
-            raise ValueError(f"outputs: shape {found.shape} given; allowed is that of the targets, "
+            raise ValueError(f"outputs: got shape {found.shape}; expected that of the targets, "
                              f"{self.targets.shape}")
         return np.array([np.mean(values(self.loss, f, y)) for f, y in zip(found, self.targets)])
 
@@ -92,6 +92,6 @@ def _three_dimensional(name: str, value: Any, samples: tuple[int, ...] = ()) -> 
         hint = "" if array.ndim != 2 or 0 in array.shape else (
             f": a line a sample is {name}.reshape(steps, batch, {array.shape[1]}), one sample a step "
             f"{name}.reshape({len(array)}, 1, {array.shape[1]})")
-        raise ValueError(f"{name}: shape {array.shape} given; allowed is (steps, batch, dimension) or (steps,), "
+        raise ValueError(f"{name}: got shape {array.shape}; expected (steps, batch, dimension) or (steps,), "
                          f"none of them 0{hint}")
     return array

@@ -28,7 +28,7 @@ def digits(steps: int = 10, batch: int = 64, seed: int = 0) -> Task:
         raise MissingExtra("scikit-learn", "report", "tp.tasks.digits") from None
     images, labels = load_digits(return_X_y=True)
     if steps * batch > len(images):
-        raise ValueError(f"steps = {steps}, batch = {batch} given; there are {len(images)} images")
+        raise ValueError(f"steps, batch: got {steps}, {batch}; expected at most {len(images)} images in all")
     images = images / np.sqrt(np.mean(np.sum(images**2, axis=1)))
     chosen = np.random.default_rng(seed).permutation(len(images))[: steps * batch]
     return Task(images[chosen].reshape(steps, batch, -1), np.eye(10)[labels[chosen]].reshape(steps, batch, -1))
@@ -52,7 +52,7 @@ def text(steps: int = 10, batch: int = 16, positions: int = 32, seed: int = 0) -
     seed = whole_number("seed", seed)
     written = "".join(topics[name] for name in sorted(topics))
     if positions >= len(written):
-        raise ValueError(f"positions = {positions} given; the text has {len(written)} characters")
+        raise ValueError(f"positions: got {positions}; expected fewer than the {len(written)} characters of the text")
     alphabet = "".join(sorted(set(written)))
     numbers = {character: number for number, character in enumerate(alphabet)}
     data = np.array([numbers[character] for character in written])

@@ -110,22 +110,22 @@ class Transformer(Residual):
             object.__setattr__(self, name, flag(name, getattr(self, name)))
         power = exponent("scale_power", self.scale_power)
         if power not in SCALES:
-            raise ValueError(f"scale_power: {short(self.scale_power)} given; allowed are 1/2 and 1")
+            raise ValueError(f"scale_power: got {short(self.scale_power)}; expected 1/2 and 1")
         object.__setattr__(self, "scale_power", power)
         if self.qk_norm and self.head_dim < LEAST_NORMED:
-            raise ValueError(f"qk_norm: True given with head_dim={self.head_dim}; gradients through the root mean "
-                             "square of so few coordinates have no variance, allowed is head_dim of at least "
+            raise ValueError(f"qk_norm: got True with head_dim={self.head_dim}; gradients through the root mean "
+                             "square of so few coordinates have no variance; expected head_dim of at least "
                              f"{LEAST_NORMED}")
         shared = self.queries_per_key
         if self.heads is not None and self.heads % shared:
-            raise ValueError(f"queries_per_key: {shared} given for {self.heads} heads; allowed are divisors of them")
+            raise ValueError(f"queries_per_key: got {shared} for {self.heads} heads; expected divisors of them")
         if shared > 1 and callable(self.attention):
-            raise ValueError(f"queries_per_key: {shared} given with an attention of your own, which says itself what "
-                             "heads share; allowed is 1")
+            raise ValueError(f"queries_per_key: got {shared} with an attention of your own, which says itself what "
+                             "heads share; expected 1")
         if not callable(self.attention):
             object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
         if isinstance(self.attention, Convolution) and self.attention.positions != self.positions:
-            raise ValueError(f"positions: {self.positions} given with {self.attention!r}; allowed are those of its "
+            raise ValueError(f"positions: got {self.positions} with {self.attention!r}; expected those of its "
                              f"grid, {self.attention.positions}")
         if not (self.mlp is None or callable(self.mlp)):
             object.__setattr__(self, "mlp", choice("mlp", self.mlp, (*HIDDEN, *GATES)))
@@ -138,18 +138,18 @@ class Transformer(Residual):
 
     def require_width(self, width: int) -> None:
         if self.heads is not None and width != self.width:
-            raise ValueError(f"width: {width} given for {self.heads} heads of {self.head_dim} coordinates; allowed is "
+            raise ValueError(f"width: got {width} for {self.heads} heads of {self.head_dim} coordinates; expected "
                              f"{self.width}, or heads=None with any multiple of {self.head_dim}")
         group = self.head_dim * self.queries_per_key
         if width % group:
             shared = "" if self.queries_per_key == 1 else f", {self.queries_per_key} to a key"
-            raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates{shared}; allowed are "
+            raise ValueError(f"width: got {width} for heads of {self.head_dim} coordinates{shared}; expected "
                              f"multiples of {group}")
 
     def require_directions(self, opt: object) -> None:
         if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
-            raise NotCovered(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
-                             "with eps=0 no direction either (0/0), allowed is an eps of more than 0")
+            raise NotCovered(f"opt: got {opt!r} for heads that share keys; rows of the others' have no gradient, and "
+                             "with eps=0 no direction either (0/0); expected an eps of more than 0")
 
     @property
     def is_built_in(self) -> bool:

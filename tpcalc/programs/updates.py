@@ -28,7 +28,7 @@ def require_optimizer(opt: object) -> None:
     entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
         callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
     if not isinstance(opt, (SGD, NormalizedSGD)) and not entrywise:
-        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, a "
+        raise ValueError(f"opt: got {short(opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, a "
                          "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
 
 
@@ -48,8 +48,8 @@ def update(opt: Optimizer, one: Trainable) -> list[Assign]:
     """The statements of one optimizer step for a family; raises ``ValueError`` for a tp.NormalizedSGD, whose numbers
     ``NormalizedSGD.applied`` writes first."""
     if isinstance(opt, NormalizedSGD):
-        raise NotCovered(f"opt: {opt!r} given; norms of gradients are written for the matrices of a tp.ResNet or a "
-                         "tp.Transformer, allowed here is a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
+        raise NotCovered(f"opt: got {opt!r}; norms of gradients are written for the matrices of a tp.ResNet or a "
+                         "tp.Transformer; expected a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
     rate = one.rate * (ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr))
     return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_directed_update(opt, rate, one)]
 

@@ -49,8 +49,8 @@ class AttentionKernels:
         for name, value in (("positions", self.positions), ("head_dim", self.head_dim)):
             _checks.positive_integer(name, value)
         if self.positions < 2:
-            raise NotCovered(f"positions: {self.positions} given; softmax over one position is 1, and attention the "
-                             "product of two matrices; allowed are at least 2")
+            raise NotCovered(f"positions: got {self.positions}; softmax over one position is 1, and attention the "
+                             "product of two matrices; expected at least 2")
         _checks.flag("causal", self.causal)
 
     size = property(lambda self: self.positions)
@@ -70,7 +70,7 @@ class AttentionMaps:
         left, right = grams.left[..., :, None, :, :], grams.right[..., None, :, :, :]
         norms = [np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1)) for gram in (left, right)]
         if not all(np.all(norm > 0) for norm in norms if np.all(np.isfinite(norm))):
-            raise NotCovered("positions: rows that are 0 given; RMSNorm takes rows that are not")
+            raise NotCovered("positions: got rows that are 0; RMSNorm takes rows that are not")
         self.units = norms[0][..., :, None] * norms[1][..., None, :]
         self.N = self._flat(grams.between / self.units)
         self.left, self.right = (self._flat(gram / (norm[..., :, None] * norm[..., None, :]))

@@ -83,10 +83,10 @@ class CollocationPropagator:
 
     def __post_init__(self) -> None:
         if self.packed and (self.rows > 1 or not self.block.is_linear or self.updates is not None):
-            raise NotCovered(f"packed: True given with {self.rows} rows a step of {self.block}; allowed is one row a "
+            raise NotCovered(f"packed: got True with {self.rows} rows a step of {self.block}; expected one row a "
                              "step of a linear block, with updates that w weighs")
         if self.rows % self.block.size:
-            raise NotCovered(f"rows: {self.rows} a step given with {self.block!r}; allowed are whole groups of "
+            raise NotCovered(f"rows: got {self.rows} a step with {self.block!r}; expected whole groups of "
                              f"{self.block.size}")
         self._moved: tuple[int, np.ndarray] = (-1, np.zeros(0))
         nodes, n = len(self.mesh.times), len(self.rho)
@@ -112,8 +112,8 @@ class CollocationPropagator:
         if step == 0:
             return start
         if self.block.size > 1:
-            raise NotCovered(f"probes: given with {self.block!r}, whose rows meet in groups of {self.block.size}; "
-                             "allowed are the groups of training alone")
+            raise NotCovered(f"probes: got some with {self.block!r}, whose rows meet in groups of {self.block.size}; "
+                             "expected the groups of training alone")
         return self._sweep(True, step, start._replace(own=None) if self.block.is_linear else start, store=False)
 
     def forward(self, step: int, start: Rows) -> Rows:

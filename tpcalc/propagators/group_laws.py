@@ -52,7 +52,7 @@ class GroupForwardLaw:
 
     def __post_init__(self) -> None:
         if self.drift.ndim > 1:
-            raise NotCovered(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; allowed are "
+            raise NotCovered(f"drift: got matrices of shape {self.drift.shape} with {self.block!r}; expected "
                              "weights of rows")
 
     @property

@@ -27,18 +27,18 @@ def infinite_depth_problem(net: ResNet, task: Task, opt: SGD | Muon, scale: Dept
     if block.is_linear:
         return limit_cell(scale), block
     if scale.alpha >= 1:
-        raise NotCovered(f"alpha: {scale.alpha} given with depth=tp.oo for {net!r}; this solver takes alpha < 1: from "
+        raise NotCovered(f"alpha: got {scale.alpha} with depth=tp.oo for {net!r}; this solver takes alpha < 1: from "
                          "1 on updates change the arguments of functions and products within a block as much as the "
                          "initial matrices do, not a little, and nothing closes on kernels, whether there is a limit "
                          "or not; method='particles' takes it at finite depth")
     cell = limit_cell(scale, net)
     if np.any(opt.memory(task.steps)[0] == 0):
-        raise NotCovered(f"opt: {opt!r} given; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
+        raise NotCovered(f"opt: got {opt!r}; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
                          "of the initial matrices at every step")
     inputs = [task.inputs.reshape(-1, task.d_in)] + ([] if task.probes is None else [task.probes])
     largest = np.array([max(float(np.max(np.sum(x**2, axis=1))) for x in inputs)])
     kappa, = block.derivatives(Pairs(largest[:, None], largest, largest, 1.0), (Derivative(KAPPA),))
     if not np.all(np.isfinite(kappa)):
-        raise NotCovered(f"task: inputs with |xi|^2 up to {largest[0]:.3g} given; quadrature does not resolve {net!r} "
-                         "at such variances; allowed are smaller inputs, or activations with closed forms")
+        raise NotCovered(f"task: got inputs with |xi|^2 up to {largest[0]:.3g}; quadrature does not resolve {net!r} "
+                         "at such variances; expected smaller inputs, or activations with closed forms")
     return cell, block

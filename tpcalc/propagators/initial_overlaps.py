@@ -85,8 +85,8 @@ def readout_functions(phi: sp.Expr | str) -> PairFunctions:
 def require_gaussian(net: ResNet, depth: int | None, what: str) -> None:
     """Raise ``ValueError`` where means of functions of the stream are not known at this depth."""
     if depth is not None and not derive_initial_kernels(net)[1]:
-        raise NotCovered(f"depth: {depth} given for {net!r}; {what} needs a Gaussian stream, and what its blocks add "
-                         "is not Gaussian: allowed is depth=tp.oo, where many layers make it so")
+        raise NotCovered(f"depth: got {depth} for {net!r}; {what} needs a Gaussian stream, and what its blocks add "
+                         "is not Gaussian; expected depth=tp.oo, where many layers make it so")
 
 
 def _sizes(start: Overlaps, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -247,5 +247,5 @@ class InitialLayers:
 
     def _blown_up(self, time: float) -> Divergence:
         return Divergence(f"overlaps of {self.net!r} blow up at layer time {time:.6g}, or grow to where quadrature "
-                          "does not resolve the block; allowed are smaller inputs, a smaller branch constant, or "
+                          "does not resolve the block; expected smaller inputs, a smaller branch constant, or "
                           "norm='rms'", layer=time)

@@ -103,7 +103,7 @@ class ForwardLaw:
 
     def __post_init__(self) -> None:
         if self.drift.ndim > 1 and not self.block.is_linear:
-            raise NotCovered(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; updates that mix "
+            raise NotCovered(f"drift: got matrices of shape {self.drift.shape} with {self.block!r}; updates that mix "
                              "rows are allowed of linear blocks, whose theta is the overlap of inputs")
 
     def pairs(self, c: np.ndarray, own: np.ndarray | None) -> Pairs:

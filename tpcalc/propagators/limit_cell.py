@@ -84,11 +84,11 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
     """
     for end in EMBEDDING_READOUT_FAMILIES if net.train_embedding_readout else ():
         if scale.update_exponent(end):
-            raise NotCovered(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
+            raise NotCovered(f"depth: got {end} = {scale.update_exponent(end)}; expected at infinite depth is 0 for a "
                              "trained end")
     if net.positions:
-        raise NotCovered(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed "
-                         "is a tp.DepthScaling")
+        raise NotCovered(f"scale: got {short(scale)} with update exponents matrix by matrix for {net.title}; expected "
+                         "a tp.DepthScaling")
     frozen = net.narrow.frozen()
     equations, everywhere, cell = counted(frozen, scale)
     return everywhere or _of_kets(equations, cell)
@@ -179,10 +179,10 @@ def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     if isinstance(net, Transformer) and net.at_one_position is not None:
         return regime(net.at_one_position, alpha, gamma)
     if not isinstance(net, Transformer) or isinstance(net.attention, Convolution):
-        raise NotCovered(f"net: {short(net)} given; allowed are a transformer, or a convolution and mlp=None")
+        raise NotCovered(f"net: got {short(net)}; expected a transformer, or a convolution and mlp=None")
     require_kernels(net)
     if not (gamma.is_number and gamma >= 0):
-        raise NotCovered(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
+        raise NotCovered(f"got gamma = {gamma} for {net.title}; expected numbers of at least 0, as scores that "
                          "grow with the depth have no limit")
     if not net.is_added:
         return regime(instead_of(net), alpha, gamma)

@@ -37,9 +37,9 @@ class Mesh:
 
     def __post_init__(self) -> None:
         if len(self.ends) < 2 or self.ends[0] != 0.0 or self.ends[-1] != 1.0 or np.any(np.diff(self.ends) <= 0):
-            raise ValueError(f"ends: {self.ends} given; allowed are numbers that increase from 0 to 1")
+            raise ValueError(f"ends: got {self.ends}; expected numbers that increase from 0 to 1")
         if self.nodes < 2:
-            raise ValueError(f"nodes: {self.nodes} given; allowed is a whole number of at least 2")
+            raise ValueError(f"nodes: got {self.nodes}; expected a whole number of at least 2")
 
     @staticmethod
     def uniform(elements: int, nodes: int) -> Mesh:
@@ -91,7 +91,7 @@ class Mesh:
         """A nodal function, (all nodes, ...), at layer times of any shape: that shape + (...)."""
         flat = np.asarray(times, dtype=np.float64).ravel()
         if np.any(~((flat >= 0) & (flat <= 1))):
-            raise ValueError(f"layer times: {times!r} given; allowed are numbers from 0 to 1")
+            raise ValueError(f"layer times: got {times!r}; expected numbers from 0 to 1")
         ends, lengths = np.asarray(self.ends), self.lengths
         inside = np.clip(np.searchsorted(ends, flat, side="right") - 1, 0, self.elements - 1)
         local = 2 * (flat - ends[inside]) / lengths[inside] - 1

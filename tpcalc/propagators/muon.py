@@ -89,8 +89,8 @@ def slopes_of(block: BlockKernels) -> Slopes:
 def require_mixing_block(net: ResNet, opt: SGD | Muon) -> None:
     """Raise ``ValueError`` for blocks of which it is not known, at infinite depth, what rows that Muon mixes do."""
     if isinstance(opt, Muon) and not net.is_plain and (net.block != "post_nonlin" or net.norm is not None):
-        raise NotCovered(f"net: {net!r} given with {opt!r}; at infinite depth its updates are known in linear blocks "
-                         "and in phi(W x) without a norm, allowed are these, or 'particles' at finite depth")
+        raise NotCovered(f"net: got {net!r} with {opt!r}; at infinite depth its updates are known in linear blocks "
+                         "and in phi(W x) without a norm; expected these, or 'particles' at finite depth")
 
 
 def muon_updates(opt: SGD | Muon, net: ResNet, steps: int, block: BlockKernels | None = None) -> MuonUpdates | None:
@@ -129,8 +129,8 @@ def require_limit_directions(net: ResNet, task: Task, opt: Muon, outputs: np.nda
             together = np.array([np.sum(chi[which.ravel() == k], axis=0) for k in range(np.max(which) + 1)])
             smallest = np.min(np.linalg.norm(together, axis=1))
         if not smallest > max(NOTHING * largest, CERTAIN * known):
-            raise NotCovered(f"opt: {opt!r} given; at step {step} a direction of the gradient vanishes at infinite "
+            raise NotCovered(f"opt: got {opt!r}; at step {step} a direction of the gradient vanishes at infinite "
                              f"width (a singular value of {smallest:.1e} of its loss derivatives, the largest of all "
                              f"steps {largest:.1e}, known to {known:.1e}), and networks of finite width move along a "
-                             "fluctuation there, by as much as elsewhere; allowed are losses whose derivatives differ "
+                             "fluctuation there, by as much as elsewhere; expected losses whose derivatives differ "
                              "from 0 in every direction, such as targets other than 0 at the first step")

@@ -34,7 +34,7 @@ def require_kernels(net: Transformer) -> None:
     >>> require_kernels(tp.Transformer(positions=2, attention=exponential, mlp=None))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: net: the sublayer exponential given, with exp(v[t, p, l]), for which no rule says that its means are ...
+    ValueError: net: got the sublayer exponential, with exp(v[t, p, l]), for which no rule says that its means are ...
     """
     if net.is_built_in:
         return
@@ -66,7 +66,7 @@ class _SublayerStatements:
     multiplied: dict[str, str] = field(default_factory=dict)
 
     def refusal(self, what: str) -> NotCovered:
-        return NotCovered(f"net: the sublayer {self.name} given, with {what}; allowed at depth=tp.oo are sublayers "
+        return NotCovered(f"net: got the sublayer {self.name}, with {what}; expected at depth=tp.oo are sublayers "
                           "that begin and end with matrices, each of which multiplies one vector, and have between "
                           "them sums, products, whole powers, sums over heads and positions, and "
                           f"{', '.join(f.__name__ for f in SLOW)}")

@@ -20,7 +20,7 @@ def argument(allowed: str) -> Callable[[Callable[[str], Value]], Callable[[str],
             try:
                 return parse(text)
             except (ValueError, ZeroDivisionError, OverflowError):
-                raise argparse.ArgumentTypeError(f"{text!r} given; allowed is {allowed}") from None
+                raise argparse.ArgumentTypeError(f"got {text!r}; expected {allowed}") from None
 
         checked.__doc__ = parse.__doc__
         return checked

@@ -20,8 +20,8 @@ def print_audit(args: argparse.Namespace) -> int:
         return 0
     if args.recipe is not None:
         if args.sizes is not None:
-            raise ValueError("sizes: given with a named recipe, whose matrices have gradients of their own; allowed "
-                             "with --branch")
+            raise ValueError("sizes: got some with a named recipe, whose matrices have gradients of their own; "
+                             "expected None, or --branch")
         result = named_recipes()[named_recipe(args.recipe).name]  # refuses what there is none of
     else:
         result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,

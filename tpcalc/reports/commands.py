@@ -66,7 +66,7 @@ def _report_transformer(args: argparse.Namespace) -> TransformerResults:
 
     _require_unasked(args, ("block", "norm", "network_depth"))
     if args.task not in (None, "text"):
-        raise ValueError(f"--task: {args.task!r} given with --net transformer; allowed is text, or nothing")
+        raise ValueError(f"--task: got {args.task!r} with --net transformer; expected text, or nothing")
     given = {name: getattr(args, name) for name in ("steps", "batch", "positions", "head_dim", "phi", "depths",
                                                     "widths")}
     options = TransformerOptions(args.alpha, args.gamma, args.lr, data_seed=args.data_seed, seeds=args.seeds,
@@ -80,8 +80,8 @@ def _require_unasked(args: argparse.Namespace, names: tuple[str, ...]) -> None:
     """Raise ``ValueError`` for options that a report on this kind of network does not have."""
     for name in names:
         if getattr(args, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')}: {getattr(args, name)} given with --net {args.net}; allowed "
-                             "is nothing")
+            raise ValueError(f"--{name.replace('_', '-')}: got {getattr(args, name)} with --net {args.net}; expected "
+                             "nothing")
 
 
 def derive_command(args: argparse.Namespace) -> int:
@@ -153,7 +153,7 @@ def classify_command(args: argparse.Namespace) -> int:
     """Print the verdict on (alpha, gamma), or the whole plane."""
     net = ResNet(args.phi, args.block)
     if args.plane and args.measure:
-        raise ValueError("--plane with --measure given; allowed is one of them")
+        raise ValueError("got --plane with --measure; expected one of them")
     if args.plane:
         return plane(net, args.json, args.latex)
     with bar("measuring", len(args.depths or ()) or 7) as progress:

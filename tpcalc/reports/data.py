@@ -25,7 +25,7 @@ def load_task(source: str, steps: int | None, batch: int | None, seed: int) -> T
         return tasks.digits(steps=steps or 10, batch=batch or 64, seed=seed)
     path = Path(source)
     if path.suffix not in (".npz", ".csv"):
-        raise ValueError(f"task: {source!r} given; allowed are digits, or a file that ends in .npz or .csv")
+        raise ValueError(f"task: got {source!r}; expected digits, or a file that ends in .npz or .csv")
     try:
         inputs, targets = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
     except OSError as error:
@@ -37,18 +37,18 @@ def load_task(source: str, steps: int | None, batch: int | None, seed: int) -> T
     task = Task(inputs, targets)
     for name, asked, found in (("steps", steps, task.steps), ("batch", batch, task.batch)):
         if asked not in (None, found):
-            raise ValueError(f"{name}: {asked} given; allowed is {found}, as {source!r} has it, or nothing")
+            raise ValueError(f"{name}: got {asked}; expected {found}, as {source!r} has it, or nothing")
     return task
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
     found = arrays_of(path)
     if not {"inputs", "targets"} <= set(found):
-        raise ValueError(f"{', '.join(found)} found; allowed are {SHAPES}")
+        raise ValueError(f"got {', '.join(found)}; expected {SHAPES}")
     arrays = found["inputs"], found["targets"]
     for name, array in zip(("inputs", "targets"), arrays):
         if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim not in (1, 2, 3):
-            raise ValueError(f"{name} of shape {array.shape} and type {array.dtype} found; allowed are {SHAPES}")
+            raise ValueError(f"got {name} of shape {array.shape} and type {array.dtype}; expected {SHAPES}")
     return arrays
 
 
@@ -58,10 +58,10 @@ def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
     x = [i for i, name in enumerate(header) if name.startswith(("x", "input"))]
     y = [i for i, name in enumerate(header) if name.startswith(("y", "target"))]
     if not x or not y or len(x) + len(y) < len(header):
-        raise ValueError(f"a header {','.join(header)[:80]!r} found; allowed are names that start with x or input, and "
+        raise ValueError(f"got a header {','.join(header)[:80]!r}; expected names that start with x or input, and "
                          "names that start with y or target")
     if len(lines) < 2:
-        raise ValueError("no line after the header found; allowed is one line a sample")
+        raise ValueError("got no line after the header; expected one line a sample")
     values = np.empty((len(lines) - 1, len(header)))
     for number, line in enumerate(lines[1:], start=2):
         try:
@@ -69,7 +69,7 @@ def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
                 raise ValueError
             values[number - 2] = [float(cell) for cell in line]
         except ValueError:
-            raise ValueError(f"line {number} has {','.join(line)[:80]!r}; allowed are {len(header)} numbers") from None
+            raise ValueError(f"line {number} has {','.join(line)[:80]!r}; expected {len(header)} numbers") from None
     return values[:, x], values[:, y]
 
 
@@ -81,5 +81,5 @@ def _cut(source: str, inputs: np.ndarray, targets: np.ndarray, steps: int | None
     b = batch or min(64, max(1, samples // (steps or 1)))
     t = steps or max(1, min(10, samples // b))
     if t * b > samples:
-        raise ValueError(f"steps = {t}, batch = {b} given; {source!r} has {samples} samples")
+        raise ValueError(f"steps, batch: got {t}, {b}; expected at most {samples} samples, those of {source!r}")
     return inputs[: t * b].reshape(t, b, -1), targets[: t * b].reshape(t, b, -1)

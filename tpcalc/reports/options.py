@@ -21,7 +21,7 @@ def depth_scaling(alpha: Fraction, gamma: Fraction) -> DepthScaling:
 
 def require_seeds(seeds: int) -> None:
     if seeds < 2:
-        raise ValueError(f"seeds: {seeds} given; allowed is a whole number of at least 2, to measure a spread")
+        raise ValueError(f"seeds: got {seeds}; expected a whole number of at least 2, to measure a spread")
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class TransformerOptions(Descent):
     def __post_init__(self) -> None:
         require_seeds(self.seeds)
         if self.positions < 2:
-            raise ValueError(f"positions: {self.positions} given; allowed is a whole number of at least 2, to attend")
+            raise ValueError(f"positions: got {self.positions}; expected a whole number of at least 2, to attend")
         for width in self.widths:
             self.net.require_width(width)
         self.opt.schedule(self.steps)

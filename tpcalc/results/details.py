@@ -128,10 +128,10 @@ class BlockDetails(PropagatorDetails):
     """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        raise NotCovered("gamma: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
+        raise NotCovered("gamma: this network's kets have no coefficients; expected linear ones, one matrix a block")
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        raise NotCovered("c: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
+        raise NotCovered("c: this network's kets have no coefficients; expected linear ones, one matrix a block")
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,6 @@ class DenseDetails:
         node = two_point.ceiling(p, self.depth)
         where = np.flatnonzero(self.nodes == node)
         if not len(where):
-            raise ValueError(f"layer time {p}: layer {node} of {self.depth} was not kept; allowed are those of "
+            raise ValueError(f"layer time {p}: layer {node} of {self.depth} was not kept; expected those of "
                              "keep_nodes, or any with keep_nodes='all'")
         return vectors[where[0], row]

@@ -143,7 +143,7 @@ class Fluctuations(Short):
     def require_linear(self, what: str) -> None:
         """Raise ``ValueError`` for what is known of linear blocks only."""
         if self.net is not None:
-            raise NotCovered(f"fluctuations: {what} of {self.net!r} asked for; allowed are linear networks of one "
+            raise NotCovered(f"fluctuations: {what} of {self.net!r} asked for; expected linear networks of one "
                              "matrix a block; of others the covariance is known, run.fluctuations.covariance")
 
     @cached_property
@@ -172,7 +172,7 @@ class Fluctuations(Short):
     @property
     def _probes(self) -> np.ndarray:
         if self.task.probes is None:
-            raise ValueError("probes: none given with the task; held-out outputs need tp.Task(probes=...)")
+            raise ValueError("probes: got none with the task; expected tp.Task(probes=...), for held-out outputs")
         return self.task.probes
 
     def _of_each_probe(self, quantity: Quantity) -> Values:

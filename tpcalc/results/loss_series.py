@@ -30,7 +30,7 @@ def loss_series(loss: AnyLoss, targets: np.ndarray) -> LossSeries:
     """The series of a named loss. Raises ``ValueError`` for other losses, whose higher derivatives are not known."""
     kinds = {SquaredLoss: SquaredSeries, LogisticLoss: LogisticSeries, SoftmaxLoss: SoftmaxSeries}
     if type(loss) not in kinds:
-        raise NotCovered(f"loss: {loss!r} given; fluctuations need derivatives of the loss's derivative, and take "
+        raise NotCovered(f"loss: got {loss!r}; fluctuations need derivatives of the loss's derivative, and take "
                          "'mse', 'logistic' and 'softmax'")
     return kinds[type(loss)](targets)
 

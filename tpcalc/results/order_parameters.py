@@ -124,17 +124,17 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
     if raw is not None:
         _checks.instance("raw", raw, RawProblem, "a tp.RawProblem or None")
         if raw.problem != run.problem:
-            raise ValueError("raw: the problem of another run given; allowed is that of this one, or None")
+            raise ValueError("raw: got the problem of another run; expected that of this one, or None")
     if run.task.d_out != 1:
         raise NotCovered(f"run: its task has {run.task.d_out} outputs; order parameters are found for one")
     if not run.linear and run.problem.resnet.block != "pre_nonlin" or run.problem.net.norm is not None or (
             not run.problem.net.is_usual):
-        raise NotCovered(f"run: one of {run.problem.net!r} given; allowed are blocks W phi(h), which are 'pre_nonlin', "
+        raise NotCovered(f"run: got one of {run.problem.net!r}; expected blocks W phi(h), which are 'pre_nonlin', "
                          f"or "
                          "linear ones of one matrix, with skip=None")
     if layer_times is not None and run.depth is not None:
-        raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {run.depth}, where all nodes are; "
-                         "allowed is None")
+        raise ValueError(f"layer_times: got {_checks.short(layer_times)} at depth {run.depth}, where all nodes are; "
+                         "expected None")
     known = run.solved if run.depth is None or len(run.layer_times) == run.depth + 1 else run.details()
     if isinstance(known, PropagatorDetails):
         return _exact(run, known, _units(run, raw, run.outputs), layer_times)
@@ -158,8 +158,8 @@ def of_samples(run: Run, raw: RawProblem | None, known: Details) -> list[OrderPa
     """The order parameters of every batch of samples; raises ``ValueError`` for a run that has none."""
     parts = known.batches if isinstance(known, SampledDetails) else (known,)
     if not all(isinstance(part, DenseDetails) for part in parts):
-        raise NotCovered(f"run: one by method={run.method!r} given, which knows no layers as samples or rows; allowed "
-                         "are reflection, collocation, particles, conditioned and dense")
+        raise NotCovered(f"run: got one by method={run.method!r}, which knows no layers as samples or rows; expected "
+                         "reflection, collocation, particles, conditioned and dense")
     return [_sampled(run, part, _units(run, raw, part.solution.outputs)) for part in parts
             if isinstance(part, DenseDetails)]
 
@@ -170,7 +170,7 @@ def _units(run: Run, raw: RawProblem | None, outputs: np.ndarray) -> _Units:
     if raw is None:
         rate = getattr(run.problem.opt, "lr")
         if not isinstance(run.problem.opt, SGD) or not isinstance(rate, float) or rate == 0:
-            raise ValueError(f"raw: None given with {_checks.short(run.problem.opt)}; allowed is the tp.RawProblem "
+            raise ValueError(f"raw: got None with {_checks.short(run.problem.opt)}; expected the tp.RawProblem "
                              "that was trained, or a tp.SGD of one learning rate, which stands for its eta0 mu0")
         return _Units(outputs[..., 0], -chi, chi.ravel(), rate)
     f = raw.output_scale * outputs
@@ -191,7 +191,7 @@ def _exact(run: Run, known: PropagatorDetails, units: _Units, layer_times: np.nd
     if run.depth is None:
         times = np.linspace(0, 1, TIMES) if layer_times is None else _checks.finite_array("layer_times", layer_times)
         if times.ndim != 1 or not len(times) or np.min(times) < 0 or np.max(times) > 1:
-            raise ValueError(f"layer_times: {_checks.short(layer_times)} given; allowed are numbers from 0 to 1")
+            raise ValueError(f"layer_times: got {_checks.short(layer_times)}; expected numbers from 0 to 1")
         P, Q = (propagator.mesh.evaluate(nodal, times) for nodal in (propagator.P, propagator.Q))
         noise, before, behind = float(propagator.noise), (P, Q), (P, Q)
     else:

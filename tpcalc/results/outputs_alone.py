@@ -25,7 +25,7 @@ class OutputsAlone:
         return self
 
     def _refuse(self, what: str) -> Any:
-        raise NotCovered(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are "
+        raise NotCovered(f"{what}: got a run by method={self.name!r}, which knows outputs alone; expected "
                          f"{self.advice}")
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:

@@ -184,8 +184,8 @@ class Run:
         if problem is not None:
             _checks.instance("problem", problem, Problem, "a tp.Problem or None")
         elif isinstance(words["problem"], str):
-            raise ValueError(f"problem: None given, and {_checks.short(path)} does not hold it ({words['problem']}); "
-                             "allowed is the tp.Problem that was trained")
+            raise ValueError(f"problem: got None, and {_checks.short(path)} does not hold it ({words['problem']}); "
+                             "expected the tp.Problem that was trained")
         else:
             with saved.damaged(path):
                 problem = saved.problem_of(words["problem"], arrays)
@@ -198,8 +198,8 @@ class Run:
         for name, mine in run._arrays.items():
             if not np.array_equal(mine, arrays.get(name)) or problem.layers != run.depth or (  # type: ignore[arg-type]
                     problem.neurons != run.width):
-                raise ValueError(f"problem: {_checks.short(problem)} given, whose {name} or sizes are not those of "
-                                 f"{_checks.short(path)}; allowed is the tp.Problem that was trained")
+                raise ValueError(f"problem: got {_checks.short(problem)}, whose {name} or sizes are not those of "
+                                 f"{_checks.short(path)}; expected the tp.Problem that was trained")
         return run
 
     @cached_property
@@ -282,12 +282,12 @@ class Run:
         [tpcalc/finite_width].
         """
         if not self.exact:
-            raise NotCovered(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
+            raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         if not isinstance(optimizer, SGD):
-            raise NotCovered(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients "
-                             "answer the tilt in ways that are not known, allowed is a tp.SGD")
+            raise NotCovered(f"fluctuations: got {optimizer!r}; updates that are no linear functions of gradients "
+                             "answer the tilt in ways that are not known; expected a tp.SGD")
         if self.depth is None:
             cell = limit_cell(scale, net)
             noise, drift = cell.noise, cell.drift
@@ -309,7 +309,7 @@ class Run:
         assert width is not None
         fluctuations = self.fluctuations
         if probes and self.probe_outputs is None:
-            raise ValueError("probes: True given; the task of this run has no probes")
+            raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
         return at_width(fluctuations, outputs, width, probes)
@@ -322,14 +322,14 @@ class Run:
         runs by other methods, which draw no such arrays.
         """
         if self.start is None:
-            raise NotCovered(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
+            raise NotCovered(f"initial_weights: got a run by method={self.method!r}; expected runs by 'dense'")
         return self.start()
 
     def _differences(self, row: int, a: int, p: Number, eps: Number) -> Value:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):
-            raise ValueError(f"p, eps: {_checks.short(p)}, {_checks.short(eps)} given; allowed are layer times with "
+            raise ValueError(f"p, eps: got {_checks.short(p)}, {_checks.short(eps)}; expected layer times with "
                              "0 <= p <= p + eps <= 1")
         found = [self.solved.difference(row, a, float(x), float(y)) for x, y in zip(starts.ravel(), lengths.ravel())]
         return found[0] if starts.ndim == 0 else np.reshape(found, starts.shape)
@@ -338,7 +338,7 @@ class Run:
         if self.task.d_out != 1:
             raise NotCovered(f"{name}: defined for scalar outputs; this task has d_out = {self.task.d_out}")
         if self.width is not None:
-            raise NotCovered(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
+            raise NotCovered(f"{name}: got a network of width {self.width}; coefficients exist at infinite width")
 
     def _row_or_start(self, name: str, index: Index) -> int:
         return -1 if isinstance(index, (int, np.integer)) and index == -1 else self.row(name, index)
@@ -354,18 +354,18 @@ def row_of(task: Task, name: str, index: Index) -> int:
     step: Any
     step, sample = index if pair else (index, 0)  # type: ignore[misc]
     if not pair and task.batch > 1:
-        raise ValueError(f"{name}: step {_checks.short(index)} given; with {task.batch} inputs a step it must be "
+        raise ValueError(f"{name}: got step {_checks.short(index)}; expected, with {task.batch} inputs a step, "
                          "(step, input)")
     whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
     if not (whole and 0 <= step < task.steps and 0 <= sample < task.batch):
-        raise ValueError(f"{name}: {_checks.short(index)} given; allowed are steps 0..{task.steps - 1}, inputs "
+        raise ValueError(f"{name}: got {_checks.short(index)}; expected steps 0..{task.steps - 1}, inputs "
                          f"0..{task.batch - 1}")
     return int(step * task.batch + sample)
 
 
 def _bit(name: str, value: int) -> int:
     if not isinstance(value, (int, np.integer, sp.Integer)) or value not in (0, 1):
-        raise ValueError(f"{name}: {_checks.short(value)} given; allowed are 0 (forward) and 1 (backward)")
+        raise ValueError(f"{name}: got {_checks.short(value)}; expected 0 (forward) and 1 (backward)")
     return int(value)
 
 
@@ -373,5 +373,5 @@ def layer_time(name: str, value: float) -> float:
     """A number in [0, 1]; raises ``ValueError`` for others."""
     time = _checks.real_number(name, value, finite=False)
     if not 0 <= time <= 1:
-        raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a layer time in [0, 1]")
+        raise ValueError(f"{name}: got {_checks.short(value)}; expected a layer time in [0, 1]")
     return time

@@ -90,7 +90,7 @@ def _of_mapping(value: Mapping[str, object], name: str) -> Value:
 def _read_number(value: object, name: str) -> Any:
     if isinstance(value, list):
         if len(value) != 1 or not isinstance(value[0], str):
-            raise ValueError(f"{name}: {_checks.short(value)} found; allowed is one text such as '1/2'")
+            raise ValueError(f"{name}: got {_checks.short(value)}; expected one text such as '1/2'")
         return sp.Rational(from_text(value[0]))
     if not isinstance(value, dict):
         return value
@@ -100,7 +100,7 @@ def _read_number(value: object, name: str) -> Any:
         return {key: _read_number(one, f"{name}[{key!r}]") for key, one in value["by name"].items()}
     if set(value) == {"each"} and isinstance(value["each"], list):
         return tuple(_read_number(one, f"{name}[{i}]") for i, one in enumerate(value["each"]))
-    raise ValueError(f"{name}: {_checks.short(value)} found; allowed are a kind and its fields, entries 'by name' and "
+    raise ValueError(f"{name}: got {_checks.short(value)}; expected a kind and its fields, entries 'by name' and "
                      "a list of 'each'")
 
 
@@ -108,7 +108,7 @@ def _read_part(written: object, name: str) -> Any:
     """A part of a problem from its kind and its fields, neither more nor fewer than it has."""
     kind = written.get("kind") if isinstance(written, dict) else None
     if not isinstance(written, dict) or not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"{name}: {_checks.short(written)} found; allowed is a kind, one of {', '.join(KINDS)}, with "
+        raise ValueError(f"{name}: got {_checks.short(written)}; expected a kind, one of {', '.join(KINDS)}, with "
                          "its fields")
     names = [one.name for one in fields(KINDS[kind])]
     _require_names(name, written, ["kind", *names])
@@ -122,7 +122,7 @@ def _require_names(name: str, given: object, allowed: Collection[str], optional:
     """Raise ``ValueError`` unless ``given`` is a mapping that has what is allowed, and nothing else."""
     if not isinstance(given, collections.abc.Mapping) or not set(allowed) <= set(given) <= {*allowed, *optional}:
         found = ", ".join(sorted(given)) if isinstance(given, collections.abc.Mapping) else _checks.short(given)
-        raise ValueError(f"{name}: {found} found; allowed are {', '.join(allowed)}"
+        raise ValueError(f"{name}: got {found}; expected {', '.join(allowed)}"
                          + f" and where there are any {', '.join(optional)}" * bool(optional))
 
 
@@ -145,7 +145,7 @@ def _of_type(name: str, value: Any, *kinds: type | None) -> Any:
     """``value``, which must be of one of the types that JSON has."""
     if not any(value is None if kind is None else type(value) is kind for kind in kinds):
         allowed = " or ".join("none" if kind is None else kind.__name__ for kind in kinds)
-        raise ValueError(f"{name}: {_checks.short(value)} found; allowed is {allowed}")
+        raise ValueError(f"{name}: got {_checks.short(value)}; expected {allowed}")
     return value
 
 
@@ -165,7 +165,7 @@ def read(path: Any) -> tuple[dict[str, np.ndarray], Json]:
     """What ``write_arrays`` wrote of a run; raises ``ValueError``, naming the file, where it is not there, is damaged,
     or is no saved run."""
     if not isinstance(path, (str, PathLike)):
-        raise ValueError(f"path: {_checks.short(path)} given; allowed is the path of a file that run.save wrote")
+        raise ValueError(f"path: got {_checks.short(path)}; expected the path of a file that run.save wrote")
     with damaged(path):
         arrays = arrays_of(Path(path))
         text = arrays.pop("words", None)
@@ -173,7 +173,7 @@ def read(path: Any) -> tuple[dict[str, np.ndarray], Json]:
             raise ValueError("no array 'words' of one text found")
         words = json_of(str(text))
         if not isinstance(words, dict) or words.get("format") != FORMAT:
-            raise ValueError(f"format: {_checks.short(words)} found; allowed is an object whose format is {FORMAT}")
+            raise ValueError(f"format: got {_checks.short(words)}; expected an object whose format is {FORMAT}")
         found = words.pop("digest", None)
         if found != digest_of(words, arrays):
             raise ValueError("what it holds is not what was written: its digest differs")
@@ -185,7 +185,7 @@ def read(path: Any) -> tuple[dict[str, np.ndarray], Json]:
         _require_names("arrays", arrays, ARRAYS, OPTIONAL)
         for name, array in arrays.items():
             if array.dtype.kind != "f" or not array.size:
-                raise ValueError(f"{name}: an array of type {array.dtype} and shape {array.shape} found; allowed are "
+                raise ValueError(f"{name}: got an array of type {array.dtype} and shape {array.shape}; expected "
                                  "floats")
     return arrays, words
 
@@ -199,8 +199,8 @@ def require_shapes(path: Any, arrays: Mapping[str, np.ndarray], task: Task | Seq
     wanted["layer_times"] = (arrays["layer_times"].size,)
     for name, array in arrays.items():
         if name in wanted and array.shape != wanted[name]:
-            raise ValueError(f"path: {_checks.short(path)} given, whose {name} have the shape {array.shape}; allowed "
-                             f"is {wanted[name] or 'nothing'}, as the task has it")
+            raise ValueError(f"path: got {_checks.short(path)}, whose {name} have the shape {array.shape}; expected "
+                             f"{wanted[name] or 'nothing'}, as the task has it")
 
 
 @contextmanager
@@ -209,5 +209,5 @@ def damaged(path: Any) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise ValueError(f"path: {_checks.short(path)} given, which cannot be read as a saved run ({error}); allowed "
-                         "is a file that run.save wrote") from None
+        raise ValueError(f"path: got {_checks.short(path)}, which cannot be read as a saved run ({error}); expected "
+                         "a file that run.save wrote") from None

@@ -58,7 +58,7 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     """
     row, at = run.row("t", t), layer_time("p", p)
     if run.depth is not None:
-        raise NotCovered(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
+        raise NotCovered(f"run: got one of depth {run.depth}; expected runs with depth=tp.oo")
     propagator = run.solved.propagator  # type: ignore[attr-defined]
     assert isinstance(propagator, CollocationPropagator)
     A, P, Q, N0 = (propagator.mesh.evaluate(v, at) for v in (propagator.A, propagator.P, propagator.Q,

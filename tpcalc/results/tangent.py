@@ -50,13 +50,13 @@ def tangent_kernel(run: Run) -> np.ndarray:
     if task.d_out != 1:
         raise NotCovered(f"run: its task has {task.d_out} outputs; the tangent kernel is found for one")
     if not run.linear and run.depth is not None:
-        raise NotCovered("run: one of nonlinear blocks at finite depth given; their tangent kernel is found at "
+        raise NotCovered("run: got one of nonlinear blocks at finite depth; their tangent kernel is found at "
                          "depth=tp.oo")
     if run.width is not None and run.depth is not None and len(run.layer_times) != run.depth + 1:
-        raise ValueError(f"run: {len(run.layer_times)} of {run.depth + 1} nodes kept; allowed are all of them, "
+        raise ValueError(f"run: {len(run.layer_times)} of {run.depth + 1} nodes kept; expected all of them, "
                          "keep_nodes='all'")
     if run.width is None and not run.exact:
-        raise NotCovered(f"run: one by method={run.method!r} given, whose gradients are sampled; allowed are the exact "
+        raise NotCovered(f"run: got one by method={run.method!r}, whose gradients are sampled; expected the exact "
                          "methods at width=tp.oo, and real networks")
     chi = np.array([task.loss.derivative(f, y)[:, 0] for f, y in zip(run.outputs, task.targets)])
     if not run.linear:

@@ -109,8 +109,8 @@ def _compiled(net: ResNet) -> Callable[..., Value]:
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
         pair = derive_pair_action(part)
         if any(f.has(*KINKED) for node in kernel.atoms(Expectation) for f, _ in node.functions):
-            raise NotCovered(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
-                             "kink do not have; allowed are smooth functions")
+            raise NotCovered(f"fluctuations: got {net!r}; they need derivatives of kernels that functions with a "
+                             "kink do not have; expected smooth functions")
         functions.append(compiled_pair_function(tuple(kernels.derivative(part, *k.args[1:4]) for k in pair.kernels)))
         flat.append(sp.lambdify((SOURCES, sp.symbols(f"k:{len(pair.kernels)}")), _flat(pair), modules="numpy",
                                 cse=True))

@@ -112,9 +112,9 @@ class LayerTimeGradient(BiasGradient):
         seconds = SECONDS * nodes * size**3
         if seconds > MOST_SECONDS:
             raise TooMuchWork(
-                f"the bias of a finite width at infinite depth: {network.rows} rows (steps times samples) on "
-                f"{mesh.elements} elements of layer time given, about {seconds / 60:.0f} minutes of a core for one of "
-                f"four meshes; allowed are {MOST_SECONDS / 60:.0f}; fewer steps, a smaller batch or a smaller learning "
+                f"the bias of a finite width at infinite depth: got {network.rows} rows (steps times samples) on "
+                f"{mesh.elements} elements of layer time, about {seconds / 60:.0f} minutes of a core for one of "
+                f"four meshes; expected {MOST_SECONDS / 60:.0f}; fewer steps, a smaller batch or a smaller learning "
                 "rate fit")
         maps = density_map(network, "p"), density_map(network, "q")
         rho, sigma = np.zeros((2, nodes, size, size))

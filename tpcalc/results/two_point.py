@@ -132,7 +132,7 @@ class TwoPoint:
     def __init__(self, propagator: Value, inputs: np.ndarray, signal: np.ndarray, train_embedding_readout: bool = False,
                  sign: int = 1) -> None:
         if signal.shape[1] != 1:
-            raise NotCovered(f"signal: {signal.shape[1]} outputs given; allowed is 1")
+            raise NotCovered(f"signal: got {signal.shape[1]} outputs; expected 1")
         self._line = _Times(propagator, sign) if isinstance(propagator, CollocationPropagator) else _Layers(propagator)
         self._inputs, self._chi = inputs, signal[:, 0]
         self._rho = propagator.rho if train_embedding_readout else None

@@ -61,15 +61,15 @@ class AttentionLayer:
             ("positions", 2), ("head_dim", 1), ("points", 2), ("scrambles", 2), ("seed", 0))}
         power = _checks.exponent("power", self.power)
         if not power.is_number:
-            raise ValueError(f"power: {_checks.short(self.power)} given; allowed is a number")
+            raise ValueError(f"power: got {_checks.short(self.power)}; expected a number")
         for name, value in {**whole, "power": power, "causal": _checks.flag("causal", self.causal)}.items():
             object.__setattr__(self, name, value)
         if self.points & (self.points - 1):
-            raise ValueError(f"points: {self.points} given; allowed are powers of 2")
+            raise ValueError(f"points: got {self.points}; expected powers of 2")
         if self.mlp is not None:
             _checks.instance("mlp", self.mlp, ResNet)
             if self.mlp.train_embedding_readout:
-                raise ValueError(f"mlp: {self.mlp!r} given; allowed are networks without trained ends")
+                raise ValueError(f"mlp: got {self.mlp!r}; expected networks without trained ends")
             kernels_of(self.mlp)
 
     @property
@@ -180,17 +180,17 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     x = _sequences("inputs", inputs, layer, ("steps", "batch", "positions", "d_in"))
     y = _sequences("targets", targets, layer, ("steps", "batch", "positions", "d_out"))
     if x.shape[:3] != y.shape[:3]:
-        raise ValueError(f"targets: shape {y.shape} given for inputs of shape {x.shape}; allowed is "
+        raise ValueError(f"targets: got shape {y.shape} for inputs of shape {x.shape}; expected "
                          f"{(*x.shape[:3], 'd_out')}")
     _checks.instance("opt", opt, SGD)
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
     if (scale.alpha, scale.gamma) != (HALF, HALF):
-        raise NotCovered(f"scale: {scale!r} given; allowed is alpha = gamma = 1/2, where what attention becomes at "
+        raise NotCovered(f"scale: got {scale!r}; expected alpha = gamma = 1/2, where what attention becomes at "
                          "infinite depth is checked against real networks")
     task = Task(x.reshape(len(x), -1, x.shape[3]), y.reshape(len(y), -1, y.shape[3]), loss)
     if np.any(opt.memory(task.steps)[0] <= 0):
-        raise NotCovered(f"opt: {opt!r} given; allowed is weight decay that leaves a positive part of the initial "
+        raise NotCovered(f"opt: got {opt!r}; expected weight decay that leaves a positive part of the initial "
                          "matrices at every step")
     cell = limit_cell(scale)
     bodies = [SummedKernels(layer.sublayers(k)) for k in range(layer.scrambles)]
@@ -216,8 +216,8 @@ def _sequences(name: str, value: Value, layer: AttentionLayer, axes: tuple[str, 
     found = _checks.finite_array(name, value)
     at = axes.index("positions")
     if found.ndim != len(axes) or 0 in found.shape or found.shape[at] != layer.positions:
-        raise ValueError(f"{name}: an array of shape {found.shape} given; allowed is ({', '.join(axes)}) with "
+        raise ValueError(f"{name}: got an array of shape {found.shape}; expected ({', '.join(axes)}) with "
                          f"{layer.positions} positions")
     if name == "inputs" and not np.all(np.any(found != 0, axis=-1)):
-        raise ValueError("inputs: a position that is 0 given; allowed are inputs that RMSNorm can divide by their norm")
+        raise ValueError("inputs: got a position that is 0; expected inputs that RMSNorm can divide by their norm")
     return found

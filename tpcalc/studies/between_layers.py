@@ -47,7 +47,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     0.5
     """
     if not isinstance(net, ResNet):
-        raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")
+        raise ValueError(f"net: got {net!r}; expected a tp.ResNet")
     at = _checks.positive_number("variance", variance)
     derived = derive_gradient_correlation(net)
     values = compiled_pair_function(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)

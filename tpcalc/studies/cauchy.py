@@ -90,11 +90,11 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths)
     if len(sizes) < 4 or any(b != 2 * a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
-        raise ValueError(f"depths: {list(depths)} given; allowed are four or more, each twice the one before")
+        raise ValueError(f"depths: got {list(depths)}; expected four or more, each twice the one before")
     for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD),
                               ("scale", scale, DepthScaling)):
         if not isinstance(value, kind):
-            raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a tp.{kind.__name__}")
+            raise ValueError(f"{name}: got {_checks.short(value)}; expected a tp.{kind.__name__}")
     net.require_plain("tp.cauchy_differences")
     parts: list[tuple[np.ndarray, ...]] = []
     changes: list[tuple[np.ndarray, ...]] = []

@@ -46,15 +46,15 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
     problem, sampled = raw.problem, method
     if problem.layers is not None or problem.is_linear:
         if problem.layers is not None and layer_times is not None:
-            raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {problem.layers}, where all "
-                             "nodes are; allowed is None")
+            raise ValueError(f"layer_times: got {_checks.short(layer_times)} at depth {problem.layers}, where all "
+                             "nodes are; expected None")
         solver = chosen_method(problem, method, {})
         return order_parameters(solver.solve(problem, "all"), raw, layer_times)
     if isinstance(method, str) and method.lower() == "auto":
         sampled = Particles(coarsest=CommonDraws.coarsest)
     if not isinstance(sampled, Particles):
-        raise NotCovered(f"method: {_checks.short(method)} given at infinite depth for blocks that are sampled; "
-                         "allowed are 'auto' and tp.methods.Particles")
+        raise NotCovered(f"method: got {_checks.short(method)} at infinite depth for blocks that are sampled; "
+                         "expected 'auto' and tp.methods.Particles")
     return _extrapolated(raw, sampled, layer_times)
 
 
@@ -67,7 +67,7 @@ def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> Ord
         steps = np.rint(times * coarsest).astype(int)
         if times.ndim != 1 or not len(times) or np.any(np.abs(steps - times * coarsest) > 1e-9) or np.any(
                 (steps < 0) | (steps > coarsest)):
-            raise ValueError(f"layer_times: {_checks.short(layer_times)} given; allowed are multiples of 1 / "
+            raise ValueError(f"layer_times: got {_checks.short(layer_times)}; expected multiples of 1 / "
                              f"{coarsest} from 0 to 1, at which all depths have nodes")
     orders = depth_orders(raw.problem.net, raw.problem.scale)
     levels, last = [], None

@@ -81,7 +81,7 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     [0.0, 0.977462]
     """
     if hasattr(time, "lr"):
-        raise ValueError(f"time: {_checks.short(time)} given; allowed is a positive number: gradient flow has no "
+        raise ValueError(f"time: got {_checks.short(time)}; expected a positive number: gradient flow has no "
                          "optimizer, and takes the training time in its place")
     for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("scale", scale, DepthScaling)):
         _checks.instance(name, value, kind)
@@ -92,7 +92,7 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     each, most = _checks.positive_integer("points", points), _checks.positive_integer("most_steps", most_steps)
     assert each is not None and most is not None
     if most < 2 * FEWEST * each:
-        raise ValueError(f"most_steps: {most_steps} given with points={points}; allowed is at least "
+        raise ValueError(f"most_steps: got {most_steps} with points={points}; expected at least "
                          f"{2 * FEWEST * each}")
     if _checks.positive_integer("depth", depth, infinite=True) is None:
         limit_cell(scale, net)

@@ -77,11 +77,11 @@ class KernelFunction:
     def __call__(self, x1: Value, x2: Value = None, get: str | tuple[str, ...] = ("nngp", "ntk")) -> Value:
         words = (get,) if isinstance(get, str) else get
         if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words) or words not in RESULTS:
-            raise ValueError(f"get: {_checks.short(get)} given; allowed are {WORDS}")
+            raise ValueError(f"get: got {_checks.short(get)}; expected {WORDS}")
         x1 = _inputs("x1", x1)
         x2 = x1 if x2 is None else _inputs("x2", x2)
         if x1.shape[1] != x2.shape[1]:
-            raise ValueError(f"x2: {x2.shape[1]} numbers an input given, and x1 has {x1.shape[1]}; allowed are as many")
+            raise ValueError(f"x2: got {x2.shape[1]} numbers an input, and x1 has {x1.shape[1]}; expected as many")
         _checks.memory(8.0 * ARRAYS * len(x1) * len(x2), f"kernels of {len(x1)} and {len(x2)} inputs", "parts of them")
         found = self._kernels(x1, x2)
         return getattr(found, get) if isinstance(get, str) else RESULTS[words](**{w: getattr(found, w) for w in words})
@@ -111,14 +111,14 @@ class KernelFunction:
         get, targets = _checks.choice("get", get, ("nngp", "ntk")), _checks.finite_array("y1", y1)
         x1, x2 = _inputs("x1", x1), _inputs("x2", x2)
         if targets.ndim not in (1, 2) or len(targets) != len(x1):
-            raise ValueError(f"y1: an array of shape {targets.shape} given for {len(x1)} inputs; allowed are "
+            raise ValueError(f"y1: got an array of shape {targets.shape} for {len(x1)} inputs; expected "
                              f"({len(x1)},) and ({len(x1)}, k)")
         ridge = _checks.nonnegative_number("ridge", ridge)
         forever = time is sp.oo or isinstance(time, float) and time == np.inf
         lasts = np.inf if forever else _checks.nonnegative_number("time", time)
         if not forever and (get == "nngp" or ridge > 0):
-            raise ValueError(f"time: {_checks.short(time)} given with get={get!r}, ridge={ridge}; a finite time is "
-                             "that of gradient flow, of get='ntk' without a ridge; allowed else is tp.oo")
+            raise ValueError(f"time: got {_checks.short(time)} with get={get!r}, ridge={ridge}; a finite time is "
+                             "that of gradient flow, of get='ntk' without a ridge; expected tp.oo")
         values, vectors = np.linalg.eigh(self(x1, get=get))
         values = np.maximum(values, 0.0)
         there = values > SINGULAR * np.max(values, initial=0.0)
@@ -196,5 +196,5 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
 def _inputs(name: str, value: Value) -> np.ndarray:
     found = _checks.finite_array(name, value)
     if found.ndim != 2 or 0 in found.shape:
-        raise ValueError(f"{name}: an array of shape {found.shape} given; allowed is (inputs, numbers an input)")
+        raise ValueError(f"{name}: got an array of shape {found.shape}; expected (inputs, numbers an input)")
     return found

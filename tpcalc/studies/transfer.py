@@ -133,7 +133,7 @@ class Transfer(Tabled, Short):
         for axis in () if axes is None else np.ravel(np.asarray(axes, dtype=object)):
             _checks.axes("axes", "None" if axis is None else axis)
         if axes is not None and np.size(axes) != len(self.scalings):
-            raise ValueError(f"axes: {np.size(axes)} given; allowed are as many as scalings, {len(self.scalings)}, or "
+            raise ValueError(f"axes: got {np.size(axes)}; expected as many as scalings, {len(self.scalings)}, or "
                              "None")
         try:
             import matplotlib.pyplot as plt
@@ -210,18 +210,18 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
     scales = (scalings,) if isinstance(scalings, Scaling) else tuple(scalings) if isinstance(
         scalings, (list, tuple)) else ()
     if not scales or not all(isinstance(scale, Scaling) for scale in scales):
-        raise ValueError(f"scalings: {_checks.short(scalings)} given; allowed is a tp.DepthScaling, a "
+        raise ValueError(f"scalings: got {_checks.short(scalings)}; expected a tp.DepthScaling, a "
                          "tp.Parametrization, or a list of them")
     require_executor(executor)
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths, infinite=True)
     rates = _checks.finite_array("learning_rates", learning_rates)
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
-        raise ValueError(f"learning_rates: {_checks.short(learning_rates)} given; allowed are growing positive numbers")
+        raise ValueError(f"learning_rates: got {_checks.short(learning_rates)}; expected growing positive numbers")
     problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
                 for scale in scales]
     if not is_dataclass(opt):
-        raise ValueError(f"opt: {_checks.short(opt)} given; a sweep takes optimizers that are dataclasses, whose lr "
+        raise ValueError(f"opt: got {_checks.short(opt)}; expected an optimizer that is a dataclass, whose lr "
                          "can be replaced")
     base, targets = opt.schedule(task.steps), _probe_targets(task, probe_targets)
     reasons = tuple(_reason(row[0]) if None in sizes or row[0].is_linear else "" for row in problems)
@@ -290,7 +290,7 @@ def _probe_targets(task: Task, targets: ArrayLike | None) -> np.ndarray | None:
     array = _checks.finite_array("probe_targets", targets)
     wanted = None if task.probes is None else (len(task.probes), task.d_out)
     if array.shape != wanted:
-        raise ValueError(f"probe_targets: shape {array.shape} given; allowed is " + (
+        raise ValueError(f"probe_targets: got shape {array.shape}; expected " + (
             f"{wanted}" if wanted else "nothing: the task has no probes"))
     require_targets(task.loss, array[None])
     return array
@@ -334,5 +334,5 @@ def _content(name: str, what: str, value: Value) -> str:
         return content(value)
     except NotCovered as error:
         raise NotCovered(f"{name}: {what} {_checks.short(value)} cannot be told from others by its content ({error}), "
-                         "nor can finished trainings; allowed with resume are functions of a module, and objects of a "
+                         "nor can finished trainings; expected with resume are functions of a module, and objects of a "
                          "module's class with numbers, text and arrays as attributes") from None

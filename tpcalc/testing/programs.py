@@ -134,7 +134,7 @@ def linear_programs(draw: st.DrawFn, max_statements: int = 8, max_vectors: int =
     so that all values are rational. Shrinks to few statements, no loop, initial vectors and factors 1.
     """
     if not (1 <= max_vectors <= len(INITIAL) and 1 <= max_matrices <= len(MATRICES)):
-        raise ValueError(f"max_vectors, max_matrices: {max_vectors}, {max_matrices} given; allowed are 1 to "
+        raise ValueError(f"max_vectors, max_matrices: got {max_vectors}, {max_matrices}; expected 1 to "
                          f"{len(INITIAL)} and 1 to {len(MATRICES)}")
     looped = draw(st.booleans()) if loops is None else loops
     vectors, matrices = draw(st.integers(1, max_vectors)), draw(st.integers(1, max_matrices))

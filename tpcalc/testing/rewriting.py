@@ -54,7 +54,7 @@ def with_named_products(program: Program) -> Program:
             count += 1
             name = f"h{count}"
             if name in taken:
-                raise ValueError(f"program {program.name}: has a family {name}; allowed are programs without")
+                raise ValueError(f"program {program.name}: has a family {name}; expected programs without")
             h = Family(Vector, name, layered=bool(int(target.args[2])))[target.indices]
             found.append(Assign(h, product))
             value = value.xreplace({product: h})

@@ -104,7 +104,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
     if across is not None and not isinstance(width_key, str):
-        raise ValueError(f"width_key: {_checks.short(width_key)} given with widths; allowed is the argument of make "
+        raise ValueError(f"width_key: got {_checks.short(width_key)} with widths; expected the argument of make "
                          "that is the width")
     fixed = {} if across is None else {str(width_key): across[0]}
     configs = [{depth_key: depth, **fixed} for depth in sizes]
@@ -112,7 +112,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     layers = find_layers(*({name: tuple(p.shape) for name, p in model.named_parameters()} for model in (small, large)))
     layer_modules(large, layers)
     if layers.base == layers.target:
-        raise ValueError(f"depth_key: {depth_key!r} given, with which no list of layers grows; allowed is the argument "
+        raise ValueError(f"depth_key: got {depth_key!r}, with which no list of layers grows; expected the argument "
                          "of make that is the depth")
     taken = drawn_batch(small) if batch is None else batch
     measure = Measure(make, optimizer, mean_square if loss is None else loss, taken, layers)

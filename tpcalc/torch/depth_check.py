@@ -87,7 +87,7 @@ class DepthCheck(Tabled):
             axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained")[1].ravel()
             axes[-1].axis("off")
         if np.size(axes) < len(QUANTITIES):
-            raise ValueError(f"axes: {np.size(axes)} given; allowed are {len(QUANTITIES)} or more, or None")
+            raise ValueError(f"axes: got {np.size(axes)}; expected {len(QUANTITIES)} or more, or None")
         x = np.log2(np.array(self.depths))
         for quantity, axis in zip(QUANTITIES, np.ravel(axes)):
             means = self.sizes[quantity].mean(axis=0)
@@ -159,7 +159,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     small, large = (build(make, {depth_key: depth}, seed=0) for depth in (sizes[0], sizes[-1]))
     layers = find_layers(*({name: tuple(p.shape) for name, p in model.named_parameters()} for model in (small, large)))
     if layers.base == layers.target:
-        raise ValueError(f"depth_key: {depth_key!r} given, with which no list of layers grows; allowed is the argument "
+        raise ValueError(f"depth_key: got {depth_key!r}, with which no list of layers grows; expected the argument "
                          "of make that is the depth")
     layer_modules(large, layers)
     taken = drawn_batch(small) if batch is None else batch

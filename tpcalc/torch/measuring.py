@@ -30,11 +30,11 @@ SETTINGS = (("lr", "lr"), ("eps", "eps"), ("decay", "weight_decay"))
 def settings_of(optimizer: torch.optim.Optimizer, model: Model) -> dict[int, Mapping[str, object]]:
     """id of a parameter -> its group; raises ``ValueError`` for what is no optimizer of the model's parameters."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ValueError(f"optimizer: it returned {short(optimizer)}; allowed is a function of the model that returns "
+        raise ValueError(f"optimizer: it returned {short(optimizer)}; expected a function of the model that returns "
                          "a torch.optim.Optimizer")
     found = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     if not any(id(p) in found for p in model.parameters()):
-        raise ValueError("optimizer: one without parameters of the model given; allowed is one that trains them")
+        raise ValueError("optimizer: got one without parameters of the model; expected one that trains them")
     return found
 
 
@@ -76,7 +76,7 @@ def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, lo
     with recorded(model, layers) as stream, outputs_outside(model, layers) as returned:
         value = loss(model, batch)
         if not isinstance(value, Tensor) or value.numel() != 1:
-            raise ValueError(f"loss: it returned {short(value)}; allowed is a function of model and batch that returns "
+            raise ValueError(f"loss: it returned {short(value)}; expected a function of model and batch that returns "
                              "a tensor of one number")
         locations = Locations(stream, layers)
         local = locations.local_gradients(parameters, returned)

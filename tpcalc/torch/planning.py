@@ -40,8 +40,8 @@ class ModelPlan(Plan):
         small, large = self._sizes(build(self.make, self.base, seed)), self._sizes(model)
         for pattern, size in large.items():
             if not size < float("inf") or size == 0 and small[pattern] != 0:
-                raise ValueError(f"{pattern}: values of root mean square {size:g} given, {small[pattern]:g} in the "
-                                 "base; allowed is a model that is initialized, in its own way")
+                raise ValueError(f"{pattern}: got values of root mean square {size:g}, {small[pattern]:g} in the "
+                                 "base; expected a model that is initialized, in its own way")
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 entry = self.entry(name)
@@ -57,7 +57,7 @@ class ModelPlan(Plan):
         sums: dict[str, list[float]] = {}
         for name, parameter in model.named_parameters():
             if parameter.is_meta:
-                raise ValueError(f"{name}: on the meta device given; allowed are models with values")
+                raise ValueError(f"{name}: got on the meta device; expected models with values")
             one = sums.setdefault(self.entry(name).parameter.pattern, [0.0, 0.0])
             one[0] += float(parameter.detach().double().square().sum())
             one[1] += parameter.numel()
@@ -149,7 +149,7 @@ def meta_shapes(make: Make, config: Config) -> tuple[dict[str, Shape], list[tupl
     with torch.device("meta"):
         model = make(**config)
     if not isinstance(model, torch.nn.Module):
-        raise ValueError(f"make: it returned {_checks.short(model)} for {dict(config)}; allowed is {MAKE}")
+        raise ValueError(f"make: it returned {_checks.short(model)} for {dict(config)}; expected {MAKE}")
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)

@@ -29,7 +29,7 @@ def stream_changes(model: Model, roles: Roles, batch: object) -> list[Tensor]:
         model(batch)
     inputs = [stream[index] for index in sorted(stream)]
     if len(inputs) < 2 or len({x.shape for x in inputs}) > 1:
-        raise ValueError("base: layers that pass on no stream of one shape given, or one layer alone; allowed are two "
+        raise ValueError("base: got layers that pass on no stream of one shape, or one layer alone; expected two "
                          "layers or more, each called with the stream as its first tensor")
     return [(b - a).flatten().double() for a, b in zip(inputs, inputs[1:])]
 
@@ -64,7 +64,7 @@ def normalized_branches(model: Model, roles: Roles, batch: object) -> dict[str, 
     if not rest <= 1e-5 * whole:
         names = ", ".join(ends)
         raise ValueError(f"{names}: taken to be the last matrices of all branches; with them at zero, layers "
-                         f"still change the stream, by {rest / whole:.2g} of what they did; allowed are layers that "
+                         f"still change the stream, by {rest / whole:.2g} of what they did; expected layers that "
                          "add branches to a stream that nothing normalizes or multiplies")
     found = {}
     for module in ends:
@@ -73,7 +73,7 @@ def normalized_branches(model: Model, roles: Roles, batch: object) -> dict[str, 
         found[module] = next(_candidates(model, roles, batch, ends, module), "")
         if not found[module]:
             raise ValueError(f"{module}: what it adds to the stream is not halved with it, and no module of the layer "
-                             "returns the branch; allowed is a branch that a module returns, which can be multiplied")
+                             "returns the branch; expected a branch that a module returns, which can be multiplied")
     return found
 
 

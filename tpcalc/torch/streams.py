@@ -24,9 +24,9 @@ def build(make: Callable[..., Model], config: Mapping[str, object], seed: int | 
             torch.manual_seed(seed)
         model = make(**config)
     if not isinstance(model, nn.Module):
-        raise ValueError(f"make: it returned {short(model)} for {dict(config)}; allowed is {MAKE}")
+        raise ValueError(f"make: it returned {short(model)} for {dict(config)}; expected {MAKE}")
     if any(p.is_meta for p in model.parameters()):
-        raise ValueError(f"make: parameters on the meta device given for {dict(config)}; allowed are models with "
+        raise ValueError(f"make: got parameters on the meta device for {dict(config)}; expected models with "
                          "values")
     return model
 
@@ -59,8 +59,8 @@ def drawn_batch(model: Model, seed: int = 0) -> Tensor:
     for first in (embeddings or known)[:1]:
         draw = next(draw for kind, draw in INPUTS.items() if isinstance(first, kind))
         return draw(first, embeddings, generator).to(next(model.parameters()).device)
-    raise NotCovered("batch: None given, and the model has no embedding, linear layer or convolution to draw one for; "
-                     "allowed is batch= what the model, or loss, takes")
+    raise NotCovered("batch: got None, and the model has no embedding, linear layer or convolution to draw one for; "
+                     "expected batch= what the model, or loss, takes")
 
 
 def output_of(value: object) -> Tensor:
@@ -69,7 +69,7 @@ def output_of(value: object) -> Tensor:
     while isinstance(found, (tuple, list)) and found:
         found = found[0]
     if not isinstance(found, Tensor):
-        raise NotCovered(f"make: the model returned {short(value)}; allowed are a tensor, a tuple of one and more, or "
+        raise NotCovered(f"make: the model returned {short(value)}; expected a tensor, a tuple of one and more, or "
                          "an object with logits; else give loss=")
     return found
 
@@ -142,6 +142,6 @@ def layer_modules(model: Model, layers: LayerCount) -> dict[int, Model]:
     named = {name: module for name, module in model.named_modules() if layers.index(name) >= 0
              and layers.pattern(name) == layers.stem + "*"}
     if not named:
-        raise ValueError(f"make: layers {layers.stem}* given that are no modules; allowed are lists of modules, whose "
+        raise ValueError(f"make: got layers {layers.stem}* that are no modules; expected lists of modules, whose "
                          "inputs are the stream")
     return {layers.index(name): module for name, module in sorted(named.items(), key=lambda one: layers.index(one[0]))}

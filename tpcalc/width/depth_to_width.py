@@ -57,8 +57,8 @@ def depth_to_width_ratio(n: Number | None = None, L: Number | None = None, s: Nu
     given = {"n": n, "L": L, "s": s, "target": target}
     missing = [name for name, value in given.items() if value is None]
     if len(missing) != 1:
-        raise ValueError(f"n, L, s, target: {', '.join(map(short, given.values()))} given, {len(missing)} of them "
-                         "None; allowed is exactly one, which is returned")
+        raise ValueError(f"n, L, s, target: got {', '.join(map(short, given.values()))}, {len(missing)} of them "
+                         "None; expected exactly one, which is returned")
     read: dict[str, Any] = {name: value if value is None else real_number(name, value) if name == "s"
                             else positive_number(name, value) for name, value in given.items()}
     return DepthToWidthRatio(*_solved(missing[0], **read))
@@ -70,9 +70,9 @@ def _solved(unknown: str, n: Any, L: Any, s: Any, target: Any) -> tuple[float, f
     slope, constant = float(power.coeff(S)), float(power.subs(S, 0))
     falls: Any = None if s is None else constant + slope * s
     if unknown == "n" and falls == 0:
-        raise ValueError(f"n: None given at s = {s}, where L / n^(1 - s) = L has no n in it; allowed are other s")
+        raise ValueError(f"n: got None at s = {s}, where L / n^(1 - s) = L has no n in it; expected other s")
     if unknown == "s" and n == 1:
-        raise ValueError("s: None given at n = 1, where L / n^(1 - s) = L has no s in it; allowed are widths above 1")
+        raise ValueError("s: got None at n = 1, where L / n^(1 - s) = L has no s in it; expected widths above 1")
     try:
         if unknown == "n":
             n = value = math.exp(math.log(target / L) / falls)

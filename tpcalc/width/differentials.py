@@ -88,10 +88,10 @@ def differential_exponent(order: int, scaling: WidthScaling, insert_output: bool
     """
     count = whole_number("order", order, 1)
     if scaling.layers != 2:
-        raise NotCovered(f"scaling: {scaling.layers} layers given; allowed are 2, the network of one hidden layer in "
+        raise NotCovered(f"scaling: got {scaling.layers} layers; expected 2, the network of one hidden layer in "
                          "which (A19) was counted")
     if sp.expand(scaling.p[0]) != 0:
-        raise NotCovered(f"scaling: p_1 = {scaling.p[0]} given; allowed is 0, for else preactivations are not of order "
+        raise NotCovered(f"scaling: got p_1 = {scaling.p[0]}; expected 0, for else preactivations are not of order "
                          "one and activations have derivatives of unknown size")
     powers = term_powers(count, scaling, -scaling.q[0], flag("insert_output", insert_output))
     return sp.Max(*powers) if powers else -sp.oo

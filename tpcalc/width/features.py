@@ -26,7 +26,7 @@ def feature_exponent(scaling: WidthScaling) -> sp.Expr:
     """
     for layer, p in enumerate(scaling.p[:-1], 1):
         if critical(p, layer).holds({}) is not True:
-            raise NotCovered(f"scaling: p_{layer} = {p} given; allowed is 0 in hidden layers, for else preactivations "
+            raise NotCovered(f"scaling: got p_{layer} = {p}; expected 0 in hidden layers, for else preactivations "
                              "are not of order one")
     return feature_power(scaling.p[-1], scaling.q[:-1], scaling.q[-1], scaling.r)
 

@@ -62,8 +62,8 @@ def forward_equations(weights: Sequence[Any], biases: Sequence[Any], sizes: Para
     chain = [x.shape[-1:], *(b.shape for _, b in pairs)]
     if x.ndim != 2 or len({len(weights), len(biases), len(sizes.weight_rate)}) > 1 or any(
             b.ndim != 1 or w.shape != (*b.shape, *below) for (w, b), below in zip(pairs, chain)):
-        raise ValueError(f"weights, biases: shapes {[w.shape for w, _ in pairs]} and {[b.shape for _, b in pairs]} "
-                         f"given with inputs {x.shape}; allowed are (n_l, n_(l-1)) and (n_l,) for "
+        raise ValueError(f"weights, biases: got shapes {[w.shape for w, _ in pairs]} and {[b.shape for _, b in pairs]}"
+                         f" with inputs {x.shape}; expected (n_l, n_(l-1)) and (n_l,) for "
                          f"{len(sizes.weight_rate)} layers, and (D, n_0)")
     derivatives = smooth_derivatives(phi, 3)
     (W, b), *others = pairs

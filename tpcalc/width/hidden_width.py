@@ -77,7 +77,7 @@ def block_limit(branch: Number | str, depth: Number = 1, hidden: Number = 0, wid
     powers = {name: exponent(name, value) for name, value in (("depth", depth), ("hidden", hidden), ("width", width))}
     for name, value in powers.items():
         if not value.is_number or value < 0:
-            raise ValueError(f"{name}: {value} given; allowed is a number of at least 0, for no size shrinks")
+            raise ValueError(f"{name}: got {value}; expected a number of at least 0, for no size shrinks")
     L, M, N = powers.values()
     noise = C + RANDOM * M + RANDOM * L
     signal = RANDOM * N              # of a unit, over an entry of V: it sums V_i g_i over N entries of the gradient
@@ -87,8 +87,8 @@ def block_limit(branch: Number | str, depth: Number = 1, hidden: Number = 0, wid
         power, = sp.solve(required[branch], C)
     else:
         if isinstance(branch, str) and "/" in branch and "L" in branch:
-            raise ValueError(f"branch: {branch!r} given; allowed are a number, '1/(L M)' and '1/sqrt(L)'")
+            raise ValueError(f"branch: got {branch!r}; expected a number, '1/(L M)' and '1/sqrt(L)'")
         power = exponent("branch", branch)
     if not power.is_number:
-        raise ValueError(f"branch: {power} given; allowed are a number, '1/(L M)' and '1/sqrt(L)'")
+        raise ValueError(f"branch: got {power}; expected a number, '1/(L M)' and '1/sqrt(L)'")
     return BlockLimit(power, *(sp.expand(one.subs(C, power)) for one in (noise, response)))

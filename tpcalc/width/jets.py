@@ -142,6 +142,6 @@ def smooth_derivatives(phi: Activation, order: int) -> tuple[Entry, ...]:
     """
     function = scalar_function(activation(phi)(H))
     if function.is_written_with_kinks:
-        raise NotCovered(f"phi: {short(phi)} given; it has a kink, where differentials of the tangent kernel are not "
-                         "defined; allowed are smooth activations such as 'tanh', 'gelu' or 'erf'")
+        raise NotCovered(f"phi: got {short(phi)}; it has a kink, where differentials of the tangent kernel are not "
+                         "defined; expected smooth activations such as 'tanh', 'gelu' or 'erf'")
     return tuple(function.values(k) for k in range(max(order, 1) + 1))

@@ -109,9 +109,9 @@ def _averages(values: Callable[[ParameterSizes, Draws, np.ndarray], np.ndarray],
     hidden = [int(positive_integer("widths", width) or 1) for width in widths]
     x = finite_array("inputs", inputs)
     if x.ndim != 1 or not len(x):
-        raise ValueError(f"inputs: an array of shape {x.shape} given; allowed is one input, of shape (n_0,)")
+        raise ValueError(f"inputs: got an array of shape {x.shape}; expected one input, of shape (n_0,)")
     if len(set(hidden)) < 2:
-        raise ValueError(f"widths: {hidden} given; allowed are at least two different widths, for a slope")
+        raise ValueError(f"widths: got {hidden}; expected at least two different widths, for a slope")
     means, errors = np.empty((2, count, len(hidden)))
     streams = np.random.default_rng(whole_number("seed", seed)).spawn(len(hidden))
     for at, (rng, width) in enumerate(zip(streams, hidden)):

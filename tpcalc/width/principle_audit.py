@@ -23,7 +23,7 @@ class Breach:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.principle}: {self.what}, goes like n^{_shown(self.power)}, allowed is {self.allowed}"
+        return f"{self.principle}: {self.what}, goes like n^{_shown(self.power)}; expected {self.allowed}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def broken_principles(scaling: WidthScaling) -> WidthAudit:
     bounded differentials: not judged, its counting supposes what is broken
     """
     if not isinstance(scaling, WidthScaling):
-        raise ValueError(f"scaling: {scaling!r} given; allowed is a tp.WidthScaling")
+        raise ValueError(f"scaling: got {scaling!r}; expected a tp.WidthScaling")
     kernels = [own_gradients(scaling.q[0])]
     for p, q in zip(scaling.p[1:], scaling.q[1:]):
         kernels.append(sp.Max(own_gradients(q), passed_gradients(p, kernels[-1])))

@@ -77,7 +77,7 @@ def width_regime(scaling: WidthScaling) -> WidthRegime:
     """
     powers = counted_powers(scaling)
     if not all(power.is_number for power in powers.values()):
-        raise NotCovered(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
+        raise NotCovered(f"scaling: got {scaling!r}; numbers are needed to tell what grows")
     starts = [power for what, power in powers.items() if what.startswith("layer")]
     start = next((power for power in starts if power != 0), sp.Integer(0))
     changes, features = max(powers[OWN], powers[PASSED]), powers[HIDDEN]

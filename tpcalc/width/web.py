@@ -96,7 +96,7 @@ def web(s: Number | None = None, kappa: Number | None = None) -> Web | Effective
     if s is None and kappa is None:
         return Web()
     if s is None or kappa is None:
-        raise ValueError(f"s, kappa: {s!r} and {kappa!r} given; allowed are both, or neither for the map")
+        raise ValueError(f"s, kappa: got {s!r} and {kappa!r}; expected both, or neither for the map")
     return theory(s, kappa)
 
 
@@ -105,9 +105,9 @@ def theory(s: Number, kappa: Number) -> EffectiveTheory:
     metaparameter, growth = exponent("s", s), exponent("kappa", kappa)
     for name, value in (("s", metaparameter), ("kappa", growth)):
         if not value.is_number:
-            raise ValueError(f"{name}: {value} given; numbers are needed to tell which exponents vanish, and allowed")
+            raise ValueError(f"{name}: got {value}; expected a number, to tell which exponents vanish")
     if growth < 0:
-        raise ValueError(f"kappa: {growth} given; allowed is a number of at least 0, for L ~ n^kappa does not shrink")
+        raise ValueError(f"kappa: got {growth}; expected a number of at least 0, for L ~ n^kappa does not shrink")
     broken = broken_principles(meta_principled(metaparameter, layers=2)).breaches
     return EffectiveTheory(metaparameter, growth, sp.expand(growth + ntk_exponent(3, metaparameter)),
                            sp.expand(growth + ntk_exponent(2, metaparameter, insert_output=True)),

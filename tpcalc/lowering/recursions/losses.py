@@ -31,7 +31,7 @@ def row_rule(loss: Any) -> RowRule:
         allowed = (f"{', '.join(map(repr, NAMED))}, a function of an output and its target that gives the derivative, "
                    "or an object with expression(f, y)")
         if not callable(loss):
-            raise NotCovered(f"loss: {_checks.short(loss)} given; allowed are {allowed}")
+            raise NotCovered(f"loss: got {_checks.short(loss)}; expected {allowed}")
         derivative = _checks.rule("loss", loss, allowed)
         return lambda f, y, number: derivative(f[number], y[number])
 

@@ -57,7 +57,7 @@ class CompiledRecursion(Short):
         """
         needed = (*self.sizes, *self.data, "y", *self.parameters)
         if set(values) != set(needed):
-            raise ValueError(f"arguments: {sorted(values)} given; needed are {sorted(needed)}")
+            raise ValueError(f"arguments: got {sorted(values)}; expected {sorted(needed)}")
         arguments: list[Any] = [_checks.positive_integer(name, values[name]) for name in self.sizes]
         numbers = {s: arguments[self.sizes.index(s.name)] for s in self.entries.free_symbols}
         _checks.memory(8.0 * float(self.entries.xreplace(numbers)), "this kernel with " + ", ".join(
@@ -66,7 +66,7 @@ class CompiledRecursion(Short):
         for name, width in self.widths.items():
             shape = np.shape(values[name])
             if len(shape) < 2 or shape[-1] != width:
-                raise ValueError(f"{name}: an array of shape {shape} given; allowed is {width} in the last axis")
+                raise ValueError(f"{name}: got an array of shape {shape}; expected {width} in the last axis")
         arguments += [float(_checks.finite_array(name, values[name])) for name in self.parameters]
         return dict(zip(self.results, self.kernel(*arguments)))
 
@@ -79,13 +79,13 @@ class CompiledRecursion(Short):
         """
         needed = set(self.parameters) | set(self.data[1:])
         if set(values) != needed:
-            raise ValueError(f"parameters: {sorted(values)} given; needed are {sorted(needed)}")
+            raise ValueError(f"parameters: got {sorted(values)}; expected {sorted(needed)}")
         xi, y = _checks.finite_array("inputs", inputs), _checks.finite_array("targets", targets)
         dimensions = len(self.sizes) - 1
         steps = [values.shape[:-1] if name in self.widths else values.shape
                  for name, values in ((self.data[0], xi), ("y", y))]
         if len(steps[0]) != dimensions or steps[0] != steps[1] or not xi.size:
-            raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed are equal shapes "
+            raise ValueError(f"got inputs of shape {xi.shape}, targets of shape {y.shape}; expected equal shapes "
                              f"of {dimensions} dimension{'s' if dimensions > 1 else ''}"
                              + ", and one more for several inputs or outputs" * bool(self.widths))
         sizes = dict(zip(self.order, (xi.shape[0], _checks.positive_integer("depth", depth), *xi.shape[1:])))

@@ -173,10 +173,10 @@ def _require_names(recursion: RecursionEquations) -> None:
     bad = sorted({name for name in names if names.count(name) > 1 or iskeyword(name)})
     if bad:
         raise NotCovered(f"program {recursion.setting.program.name}: the names {', '.join(bad)} stand for two things, "
-                         "or for something of Python's; allowed in a compiled recursion is one thing a name")
+                         "or for something of Python's; expected in a compiled recursion is one thing a name")
     for name in names:
         if not name.replace("'", "_").isidentifier():
-            raise ValueError(f"name: {name!r} given in program {recursion.setting.program.name}; allowed are "
+            raise ValueError(f"name: got {name!r} in program {recursion.setting.program.name}; expected "
                              "identifiers, as names go into generated source")
 
 

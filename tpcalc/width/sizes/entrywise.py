@@ -28,7 +28,7 @@ from .powers import WIDTH
 if TYPE_CHECKING:
     from .interpreter import SizeInterpreter
 
-ALLOWED = ("; allowed are functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of "
+ALLOWED = ("; expected functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of "
            "a homogeneous one and a number, such as Adam's")
 
 

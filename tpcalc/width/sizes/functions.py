@@ -46,7 +46,7 @@ class SizeFunctions:
                             "is saturated, and lives on few coordinates")
         if kinked.has(*KINKED):
             raise NotCovered(f"an entrywise function {body}: it has a kink, and its argument "
-                             "no rule; allowed with kinks are polynomials in h and its sign")
+                             "no rule; expected with kinks are polynomials in h and its sign")
         if relation < 0:
             return self._series(body, Total(), argument)
         zero = {key: value for key, value in argument.terms.items() if not algebra.powers.sign(algebra.bound(key))}

@@ -95,7 +95,7 @@ class SizeInterpreter:
                 if base == WIDTH:
                     parts = self.algebra.product(parts, self.algebra.power(self.algebra.powers.of(power)))
                 elif factor.has(WIDTH):
-                    raise NotCovered(f"{factor}: no rule for its order in n; allowed are powers of n")
+                    raise NotCovered(f"{factor}: no rule for its order in n; expected powers of n")
                 else:
                     parts = self.algebra.product(parts, self.functions.constant(factor))
             found = found + parts
@@ -183,7 +183,7 @@ class SizeInterpreter:
         output = outputs[int(where[-1])] if isinstance(outputs, sp.Tuple) else outputs
         if self.loss == "mse":
             return self.total(output) - self.algebra.of(Given(f"y[{location}]"))
-        raise NotCovered(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
+        raise NotCovered(f"loss: got {self.loss!r}; powers of n are known of the squared loss, 'mse'")
 
 
 RULES: dict[type[sp.Expr], Callable[[SizeInterpreter, sp.Expr], Value]] = {

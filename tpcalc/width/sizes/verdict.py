@@ -76,7 +76,7 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     """
     program = perceptron(scaling, phi, opt)
     if not all(power.is_number for power in (*scaling.p, *scaling.q, scaling.r)):
-        raise NotCovered(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
+        raise NotCovered(f"scaling: got {scaling!r}; numbers are needed to tell what grows")
     reading = _MemberPowers(program)
     looked = _Observables.of(program, scaling.layers)
     name, reason = _named(reading, looked)
