@@ -15,7 +15,7 @@ from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.verdict import Verdict
 from tpcalc.lowering.recursions.recursion import recursion
 from tpcalc.errors import Divergence
-from tpcalc.interpreters.particles import run_particles
+from reference.particles import run_particles
 from tpcalc.limits import depth_limit
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, ResNet
