@@ -125,7 +125,7 @@ OTHER = trained([layers(SGD, last=L - 1), at(L, Assign(W[t + 1, l], W[t, l] - Ou
     (trained([layers(Assign(m[t + 1, l], m[t, l] + Outer(U, nV)), Assign(W[t + 1, l], W[t, l] - m[t + 1, l] - G))],
              [layers(EMPTY)]), "see different outer products"),
     (trained([layers(Assign(m[t + 1, l], m[t, l] + G), Assign(W[t + 1, l], W[t, l] - m[t + 1, l]))],
-             [layers(Assign(m[0, l], Outer(U, nV)))]), r"allowed starts are 0 and multiples of W\[0, l\]"),
+             [layers(Assign(m[0, l], Outer(U, nV)))]), r"expected starts are 0 and multiples of W\[0, l\]"),
     (trained([layers(Assign(W[t + 1, l], W[t, l] / 2 + W[t, L + 1 - l] / 2 - G))]),
      r"it reads W\[t, L - l \+ 1\]; expected matrices with the target's own indices"),
     (trained([layers(Assign(W[t + 1, l], (1 - Mean(x[t, l]**2) / 9) * W[t, l] - G))]),

@@ -193,10 +193,10 @@ def test_powers_that_are_not_numbers_are_refused(name: str, bad: Any) -> None:
 
 
 @pytest.mark.parametrize("given, said", [
-    (dict(optimizer="shampoo"), "optimizer: got 'shampoo'; expected 'sgd'"), (dict(base_depth=0), "base_depth: 0"),
+    (dict(optimizer="shampoo"), "optimizer: got 'shampoo'; expected 'sgd'"), (dict(base_depth=0), "base_depth: got 0"),
     (dict(decoupled="yes"), "decoupled: got 'yes'"), (dict(independent=None), "independent: got None"),
     (dict(independent=True, decoupled=False), "independent: got True with decoupled False"),
-    (dict(branch=None), "branch: got None"), (dict(optimizer=tp.ResNet()), "optimizer: ResNet")])
+    (dict(branch=None), "branch: got None"), (dict(optimizer=tp.ResNet()), "optimizer: got ResNet")])
 def test_other_bad_input(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.audit(**{"branch": -1, "lr": 0, **given})

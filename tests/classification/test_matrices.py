@@ -101,7 +101,7 @@ def test_what_cannot_be_counted_is_refused_by_name():
     with pytest.raises(ValueError, match="tp.Program"):
         symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
         tp.classify(1, 0, tp.program(tp.ResNet(), tp.SGD(), symbols), "sgd")
-    with pytest.raises(ValueError, match="opt: 'lamb'"):
+    with pytest.raises(ValueError, match="opt: got 'lamb'"):
         tp.classify(1, 0, opt="lamb")
 
 

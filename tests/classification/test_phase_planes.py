@@ -106,7 +106,7 @@ def test_it_is_drawn_and_written_in_its_own_symbols() -> None:
     (tp.Parametrization(depth={"alpha": X, "W": X * Y}), "affine forms in x, y"),
     (tp.Parametrization("SP", {"alpha": X, "W": Y}), "got 'SP', which is not muP in width"),
     (tp.DepthScaling(1, 0), "with 0 symbols"),
-    ("1/sqrt(L)", "scale: '1/sqrt")], ids=str)
+    ("1/sqrt(L)", "scale: got '1/sqrt")], ids=str)
 def test_what_is_no_plane_is_refused_by_name(scale, said) -> None:
     with pytest.raises(ValueError, match=said):
         tp.phase_diagram(tp.ResNet(), scale)

@@ -147,7 +147,7 @@ def test_widths_that_differ_and_layers_that_differ_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^transformer.h.\*.mlp.c_fc.weight: dimensions grow by 4 and 2"):
         plan_shapes(gpt(2, 32), odd)
     uneven = gpt(4, 32) | {"transformer.h.3.mlp.c_fc.weight": (64, 32)}
-    with pytest.raises(ValueError, match="^transformer.h.3.mlp.c_fc.weight: layers of one list that differ"):
+    with pytest.raises(ValueError, match="^transformer.h.3.mlp.c_fc.weight: got layers of one list that differ"):
         plan_shapes(gpt(2, 32), uneven)
     with pytest.raises(ValueError, match="^extra: in one of base and target alone"):
         plan_shapes(gpt(2, 32), gpt(4, 32) | {"extra": (3,)})
@@ -195,7 +195,7 @@ def test_settings_that_an_optimizer_does_not_have_are_refused() -> None:
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="adam").groups(model, 1e-3, 0.1)
     with pytest.raises(ValueError, match="^eps: got 1e-08; sgd has none"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="sgd").groups(model, 1e-3, eps=1e-8)
-    with pytest.raises(ValueError, match="^odd: a parameter that the plan does not know"):
+    with pytest.raises(ValueError, match="^odd: got a parameter that the plan does not know"):
         plan_shapes(gpt(2, 32), gpt(4, 32)).groups(model_of({"odd": (3,)}), 1e-3)
     with pytest.raises(ValueError, match="^optimizer: got 'lion'"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="lion")
@@ -237,7 +237,7 @@ def test_a_scaling_is_a_recipe(optimizer: str) -> None:
 @pytest.mark.parametrize("scale, said", [
     (tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), "one exponent for all matrices"),
     (tp.Parametrization("SP"), "muP in width"), (tp.DepthScaling(branch=2.0), "branch=1"),
-    (tp.DepthScaling(*sp.symbols("a g", real=True)), "numbers are needed")])
+    (tp.DepthScaling(*sp.symbols("a g", real=True)), "expected numbers")])
 def test_scalings_that_one_power_cannot_say_are_refused(scale: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plan_shapes(gpt(4, 32), gpt(8, 32), scale)

@@ -222,9 +222,9 @@ def test_scalars_are_computed_with() -> None:
 def test_what_is_given_is_checked_before_the_work() -> None:
     good = dict(xi=[1.0, 1.0], y=[1.0, 1.0], alpha=0.5, gamma=0.5)
     for sizes, data, message in (
-            ({T: 2}, good, r"sizes: got \['T'\]; .* needs \['T', 'L'\]"),
+            ({T: 2}, good, r"sizes: got \['T'\]; expected \['T', 'L'\], what program .* needs"),
             ({T: 2, L: 0}, good, "L: got 0"),
-            ({T: 2, L: 2}, {**good, "eta": 1.0}, r"data: got .*'eta'.*; .* needs \['alpha', 'gamma', 'xi', 'y'\]"),
+            ({T: 2, L: 2}, {**good, "eta": 1.0}, r"data: got .*'eta'.*; expected \['alpha', 'gamma', 'xi', 'y'\]"),
             ({T: 2, L: 2}, {**good, "xi": [1.0]}, r"xi: got data of shape \(1,\); expected xi\[1\]"),
             ({T: 2, L: 2}, {**good, "y": 1.0}, r"y: got data of shape \(\); expected y\[0\]"),
             ({T: 2, L: 2}, {**good, "xi": [1.0, np.nan]}, "xi: 1 values are NaN")):

@@ -123,7 +123,7 @@ def test_bad_data_are_named(limit: tp.DepthLimit) -> None:
         compiled([[1, 2]], [1])
     with pytest.raises(ValueError, match="NaN"):
         compiled([np.nan], [1])
-    with pytest.raises(ValueError, match="needed are"):
+    with pytest.raises(ValueError, match="data: got .*; expected"):
         compiled([1], [1], eta=[1])
 
 

@@ -111,7 +111,7 @@ def test_probabilities_of_single_precision_are_probabilities() -> None:
 @pytest.mark.parametrize("options, said", [
     ({"samples": "nonsense"}, "samples: got 'nonsense'; expected a whole number of at least 1"),
     ({"samples": True}, "samples: got True"), ({"samples": 0}, "samples: got 0"),
-    ({"batches": 1}, "batches: got 1; expected a whole number of at least 2"), ({"batches": 2.0}, "batches: 2.0"),
+    ({"batches": 1}, "batches: got 1; expected a whole number of at least 2"), ({"batches": 2.0}, "batches: got 2.0"),
     ({"executor": 4}, "executor: got 4; expected what has submit, as executors of concurrent.futures"),
     ({"keep_nodes": True}, "keep_nodes: got True; expected None, 'all' or layer times"),
     ({"keep_nodes": "none"}, "keep_nodes: got 'none'"), ({"keep_nodes": 1.5}, "keep_nodes: got 1.5"),
@@ -181,7 +181,7 @@ def test_flags_and_helpers_are_what_they_must_be(refused: Callable[[], Any], sai
 def test_places_of_a_run_are_steps_and_layer_times(location: tuple) -> None:
     run = tp.train(NET, TASK, OPT, SCALE, 2)
     for ask in (run.gamma, run.cross_covariance):
-        with pytest.raises(ValueError, match="^[tsabpq]: got .*; allowed"):
+        with pytest.raises(ValueError, match="^[tsabpq]: got .*; expected"):
             ask(*location)
 
 

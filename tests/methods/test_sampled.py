@@ -157,5 +157,5 @@ def test_entrywise_optimizers_are_refused_by_the_exact_solvers() -> None:
     with pytest.raises(ValueError, match="lr: got 2 learning rates for a task of 3 steps"):
         tp.train(tp.ResNet(), TASK, tp.Adam([1, 2]), SCALE, 2)
     for opt in (tp.SignSGD(sp.Symbol("s")), tp.Adam(beta1=sp.Symbol("s"))):
-        with pytest.raises(ValueError, match="got s; expected a number|training takes numbers for s"):
+        with pytest.raises(ValueError, match="got s; expected a number|expected numbers for s"):
             tp.train(tp.ResNet(), TASK, opt, SCALE, 2)

@@ -60,7 +60,7 @@ def test_what_is_taken_runs_and_what_is_refused_is_refused_with_the_reason_of_th
 def test_where_all_refuse_the_telling_reason_is_said() -> None:
     root = sp.sqrt(2) / 2
     with pytest.raises(ValueError,
-                       match="^method: got 'auto', and all methods refuse; 'collocation': block: pre_nonlin .* "
+                       match="^method: got 'auto', and all methods refuse; 'collocation': block: got pre_nonlin, .* "
                              "'common_draws': depth: got tp.oo; no rule says whether there is a limit"):
         tp.train(replace(problem("pre_nonlin", "SGD", "limit"), scale=tp.DepthScaling(root, 1 - root)))
     with pytest.raises(ValueError, match="^method: got 'auto' with depth tp.oo and width 6, which no method takes"):
@@ -80,7 +80,7 @@ def test_the_order_is_exact_first() -> None:
 
 
 @pytest.mark.parametrize("call, said", [
-    (lambda: tp.methods.table(NETS["tanh"]), "problem: ResNet"),  # type: ignore[arg-type]
+    (lambda: tp.methods.table(NETS["tanh"]), "problem: got ResNet"),  # type: ignore[arg-type]
     (lambda: tp.methods.table(problem("tanh", "SGD", "deep"), []), "methods: got []"),
     (lambda: tp.methods.table(problem("tanh", "SGD", "deep"), [tp.methods.Dense]),  # type: ignore[list-item]
      "expected methods such as")])

@@ -126,8 +126,8 @@ def test_unknown_methods_are_refused(value: Any) -> None:
     ("collocation", 4, tp.oo, "method: got 'collocation' with depth 4; expected 'collocation' and 'common_"),
     ("reflection", tp.oo, tp.oo, "method: got 'reflection' with depth tp.oo; expected 'collocation' and"),
     ("coefficients", tp.oo, tp.oo, "method: got 'coefficients' with depth tp.oo; expected 'collocation'"),
-    ("dense", tp.oo, 16, "given with depth"),
-    ("auto", tp.oo, 16, "given with depth"),
+    ("dense", tp.oo, 16, "with depth tp.oo"),
+    ("auto", tp.oo, 16, "with depth tp.oo"),
 ])
 def test_methods_that_do_not_go_with_depth_and_width_are_refused(method: str, depth: Any, width: Any, said: str
                                                                  ) -> None:

@@ -137,11 +137,11 @@ def test_verdicts_of_the_table() -> None:
 
 def test_what_is_refused() -> None:
     task = tp.Task(INPUTS, TARGETS)
-    with pytest.raises(tp.NotCovered, match="trained ends given, and one learning rate"):
+    with pytest.raises(tp.NotCovered, match="got trained ends, and one learning rate"):
         tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet(train_embedding_readout=True), task, 4, width=8)
     with pytest.raises(tp.NotCovered, match="output_power=0"):
         tp.raw_problem(tp.depthwise_recipe("NTP"), tp.ResNet(), task, 4)
-    with pytest.raises(tp.NotCovered, match="trained ends given at infinite depth"):
+    with pytest.raises(tp.NotCovered, match="got trained ends at infinite depth"):
         tp.raw_problem(tp.DepthwiseScaling(1), tp.ResNet(train_embedding_readout=True), task, tp.oo)
     with pytest.raises(tp.NotCovered, match="branch: got 2.0 with trained ends"):
         tp.raw_problem(tp.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_embedding_readout=True), task, 4)

@@ -146,7 +146,7 @@ def test_exponents_are_those_of_whole_matrices() -> None:
     how: dict = dict(task=TASK, opt=tp.SGD(RATE), depth=4, width=WIDTH, method="dense")
     assert np.array_equal(tp.train(net, scale=whole, **how).outputs, tp.train(own, scale=parts, **how).outputs)
     for net, scale in ((net, parts), (own, whole)):
-        with pytest.raises(ValueError, match="depth: got 'W1(_1)?'; the network's matrices are"):
+        with pytest.raises(ValueError, match="depth: got 'W1(_1)?'; expected names of the network's matrices"):
             tp.Problem(net, TASK, tp.SGD(RATE), scale, 4)
 
 

@@ -320,20 +320,20 @@ def test_only_readings_that_read_the_program_take_it() -> None:
     (lambda: tp.program(tp.Transformer(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ends"),
     (lambda: tp.program(tp.ResNet(norm="rms", gains=True), PLAIN, SCALE), "takes networks without gains"),
     (lambda: tp.Problem(tp.ResNet(skip=tp.Skip(learned=True)), tp.Task([1], [1]), PLAIN, SCALE, 2), "without gains"),
-    (lambda: tp.Clipped(PLAIN, 1.0), "opt: NormalizedSGD.* expected a tp.SGD"),
+    (lambda: tp.Clipped(PLAIN, 1.0), "opt: got NormalizedSGD.* expected a tp.SGD"),
     (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, tp.Parametrization("ntp"), 2, 8, method="dense"), "muP"),
     (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, SCALE, 2, method="reflection"), "rates that depend on"),
     (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, SCALE, 2, 8, dtype="float32"), "dtype: got 'float32'"),
     (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, SCALE, 2, method=tp.methods.Particles(dtype="float32")),
      "expected 'float64'"),
-    (lambda: width_verdict(tp.WidthScaling((0, 0), (0, 1), 0), opt=PLAIN), "opt: NormalizedSGD.* expected")])
+    (lambda: width_verdict(tp.WidthScaling((0, 0), (0, 1), 0), opt=PLAIN), "opt: got NormalizedSGD.* expected")])
 def test_what_does_not_take_it_says_so(refused: Callable, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         refused()
 
 
 @pytest.mark.parametrize("bad, said", [
-    (dict(lr=np.inf), "lr"), (dict(momentum=-1), "momentum"), (dict(nesterov=True), "it needs a momentum"),
+    (dict(lr=np.inf), "lr"), (dict(momentum=-1), "momentum"), (dict(nesterov=True), "expected a momentum"),
     (dict(weight_decay="a"), "weight_decay"), (dict(momentum=.9, nesterov=1), "nesterov"),
     (dict(independent=2), "independent")])
 def test_numbers_that_mean_nothing_are_refused(bad: dict, said: str) -> None:

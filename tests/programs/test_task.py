@@ -58,7 +58,7 @@ def test_data_that_is_not_finite_is_refused(name: str, position: int, bad: float
 
 
 @pytest.mark.parametrize("inputs, targets, said", [
-    ((1, 2, 3), (1, 2), "inputs of 3 steps of 1 and targets of 2 steps of 1; expected as many"),
+    ((1, 2, 3), (1, 2), "inputs, targets: got 3 steps of 1 and targets of 2 steps of 1; expected as many"),
     (np.zeros((2, 3, 1)), np.zeros((2, 4, 1)), "inputs, targets: got 2 steps of 3 and targets of 2 steps of 4; "
                                                "expected as many"),
     (np.zeros((2, 3)), (1, 2), "inputs: got shape (2, 3); expected (steps, batch, dimension) or (steps,)"),

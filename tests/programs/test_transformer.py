@@ -201,7 +201,7 @@ def test_adam_needs_an_eps_where_heads_share_keys() -> None:
     assert np.all(np.isfinite(run.outputs))
     with pytest.raises(ValueError, match="opt: .* share keys.* expected an eps"):
         tp.Problem(net, data, tp.AdamW(0.1), tp.DepthScaling(), 1)
-    with pytest.raises(ValueError, match="width: 6 .* 2 to a key; expected multiples of 4"):
+    with pytest.raises(ValueError, match="width: got 6 .* 2 to a key; expected multiples of 4"):
         tp.Problem(net, data, tp.SGD(), tp.DepthScaling(), 1, 6)
 
 

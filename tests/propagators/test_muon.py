@@ -163,7 +163,7 @@ def test_kets_have_no_rule_for_it() -> None:
 
 
 @pytest.mark.parametrize("bad, said", [
-    (dict(lr=np.inf), "lr"), (dict(momentum=-1), "momentum"), (dict(nesterov=True), "it needs a momentum"),
+    (dict(lr=np.inf), "lr"), (dict(momentum=-1), "momentum"), (dict(nesterov=True), "expected a momentum"),
     (dict(newton_schulz_steps=0),
      "newton_schulz_steps: got 0; expected a whole number of at least 1, or None"),
     (dict(newton_schulz_steps=True), "newton_schulz_steps"),

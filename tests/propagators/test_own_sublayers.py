@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[Callable, str]] = {
 def test_what_no_rule_says_a_limit_of_is_refused(why: str) -> None:
     block, said = REFUSED[why]
     net = tp.Transformer(head_dim=2, positions=2, mlp=block, phi="tanh")
-    with pytest.raises(ValueError, match=f"whether there is a limit: net: the sublayer .*{said}.* expected"):
+    with pytest.raises(ValueError, match=f"whether there is a limit: net: got the sublayer .*{said}.* expected"):
         tp.train(net, *HOW, method="common_draws")
 
 

@@ -224,7 +224,7 @@ def test_widths() -> None:
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(ValueError, match="^depth_key: got 'n', with which no list of layers grows"):
         tpt.audit(lambda n: models.ResMLP(4, n), script(mlp)[1], depth_key="n")
-    with pytest.raises(ValueError, match="^recipe|^name: 'nonsense'"):
+    with pytest.raises(ValueError, match="^recipe|^name: got 'nonsense'"):
         tpt.audit(*script(mlp), recipe="nonsense")
     with pytest.raises(ValueError, match="^optimizer: it returned None"):
         tpt.audit(script(mlp)[0], lambda model: None)

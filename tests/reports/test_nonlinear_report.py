@@ -66,7 +66,7 @@ def test_what_is_sampled_is_not_called_exact(tanh: Written) -> None:
 
 
 def refuse(*arguments: Any, **options: Any) -> NoReturn:
-    raise ValueError("net: given; expected others")
+    raise ValueError("net: got one; expected others")
 
 
 @pytest.mark.parametrize("phi", ["erf", "linear"])
@@ -83,7 +83,7 @@ def test_a_part_that_refuses_a_nonlinear_network_is_left_out_with_its_sentence(
     results = reports.write_report(options, tmp_path, pdf=False)
     assert set(results.left_out) == {"classification", "plane", "convergence", "networks"} and not results.failures
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert text.count("net: given; expected others") == 5 and "An erf residual network" in text  # limit: convergence
+    assert text.count("net: got one; expected others") == 5 and "An erf residual network" in text  # limit: convergence
     assert text.count("This part is left out for this network:") == 5
 
 

@@ -132,7 +132,7 @@ def test_what_is_refused() -> None:
     run = tp.train(raw(tp.Task([1.0, 1.0], [0.0, 1.0])).problem)
     with pytest.raises(ValueError, match="the loss derivative of step 0 vanishes"):
         tp.order_parameters(run)
-    with pytest.raises(ValueError, match="raw: the problem of another run"):
+    with pytest.raises(ValueError, match="raw: got the problem of another run"):
         tp.order_parameters(run, raw())
     with pytest.raises(ValueError, match="expected blocks W phi"):
         tp.order_parameters(tp.train(tp.ResNet("tanh"), TASK, tp.SGD(), tp.DepthScaling(), 2, width=8))

@@ -160,8 +160,8 @@ def test_biases_that_would_take_hours_are_refused_before_the_work(monkeypatch: p
     monkeypatch.setattr("tpcalc.results.tilted_determinant_layer_time.Node", lambda *given: tried.append(given))
     monkeypatch.setattr("tpcalc.results.tilted_determinant_layer_time.SECONDS", 10.0)
     found = tp.train(tp.ResNet(), task, tp.SGD(0.5), tp.DepthScaling(), tp.oo).fluctuations
-    with pytest.raises(ValueError, match=r"bias of a finite width at infinite depth: 2 rows .* on 1 elements .* about "
-                                         r".* minutes of a core .*; expected 10; fewer steps"):
+    with pytest.raises(ValueError, match=r"bias of a finite width at infinite depth: got 2 rows .* on 1 elements .* "
+                                         r"about .* minutes of a core .*; expected 10; fewer steps"):
         found.bias
     assert not tried
     assert found.covariance.shape == (2, 1, 1, 2, 1, 1)

@@ -128,8 +128,8 @@ def test_repeated_batches_are_one_batch() -> None:
 
 @pytest.mark.parametrize("options, message", [
     (dict(task=tp.Task([1.0, 2.0], [1.0, 1.0])), "batches differ"), (dict(task=None), "tp.Task"),
-    (dict(time=0.0), "time: got 0.0"), (dict(time=-1), "time: -1"), (dict(tolerance=0), "tolerance: 0"),
-    (dict(points=0), "points: 0"), (dict(points=4, most_steps=31), "at least 32"), (dict(depth=0), "depth: 0"),
+    (dict(time=0.0), "time: got 0.0"), (dict(time=-1), "time: got -1"), (dict(tolerance=0), "tolerance: got 0"),
+    (dict(points=0), "points: got 0"), (dict(points=4, most_steps=31), "at least 32"), (dict(depth=0), "depth: got 0"),
 ])
 def test_bad_input_is_named(options: dict[str, Any], message: str) -> None:
     good = dict(net=NET, task=ONE, time=1.0, scale=SCALE, depth=4)

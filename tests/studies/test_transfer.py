@@ -208,7 +208,7 @@ def test_optimum_of_a_parabola_and_at_the_ends() -> None:
 @pytest.mark.parametrize("options, message", [
     (dict(learning_rates=[]), "growing positive"), (dict(learning_rates=[1, 1]), "growing positive"),
     (dict(learning_rates=[-1, 1]), "growing positive"), (dict(learning_rates=[np.nan]), "NaN"),
-    (dict(depths=[]), "one or more depths"), (dict(depths=[4, 4]), "each once"), (dict(depths=[0]), "depths: 0"),
+    (dict(depths=[]), "one or more depths"), (dict(depths=[4, 4]), "each once"), (dict(depths=[0]), "depths: got 0"),
     (dict(scalings=[]), "scalings: "), (dict(scalings=[(0.5, 0.5)]), "tp.DepthScaling"),
     (dict(net=tp.ResNet("relu", "pre_nonlin"), scalings=[tp.DepthScaling(sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2)]),
      "no rule says whether there is a limit: block: got pre_nonlin, and it does not close"),

@@ -61,8 +61,8 @@ def test_bad_questions_are_refused() -> None:
 @pytest.mark.parametrize("net, opt, scale, said", [
     (tp.ResNet("tanh", "mlp"), OPT, tp.DepthScaling(), "net: .* tp.width_or_depth takes phi='linear'"),
     (tp.ResNet(norm="rms"), OPT, tp.DepthScaling(), "norm=None"),
-    (tp.ResNet(), tp.Adam(0.1), tp.DepthScaling(), "opt: Adam.* expected a tp.SGD"),
-    (tp.ResNet(), tp.NormalizedSGD(0.1), tp.DepthScaling(), "opt: NormalizedSGD.* expected a tp.SGD"),
+    (tp.ResNet(), tp.Adam(0.1), tp.DepthScaling(), "opt: got Adam.* expected a tp.SGD"),
+    (tp.ResNet(), tp.NormalizedSGD(0.1), tp.DepthScaling(), "opt: got NormalizedSGD.* expected a tp.SGD"),
     (tp.ResNet(), OPT, tp.Parametrization("ntp"), "scale: .* expected one update exponent")])
 def test_what_is_not_known_is_refused_before_the_work(net: tp.ResNet, opt: object, scale: object, said: str,
                                                       monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,7 +266,7 @@ def instances() -> dict[str, Any]:
         "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
-        "MissingExtra": None, "DepthwiseScaling": tp.DepthwiseScaling(), "RawProblem": None,
+        "NotCovered": None, "MissingExtra": None, "DepthwiseScaling": tp.DepthwiseScaling(), "RawProblem": None,
         "OrderParameters": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
         "Parametrization": tp.Parametrization()}
 

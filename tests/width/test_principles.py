@@ -114,5 +114,5 @@ def test_undecided_audits_are_refused() -> None:
     lambda: tp.meta_principled(0, 2.5),  # type: ignore[arg-type]
 ])
 def test_bad_input_is_refused(make: Any) -> None:
-    with pytest.raises(ValueError, match="given; allowed"):
+    with pytest.raises(ValueError, match="got .*; expected"):
         make()

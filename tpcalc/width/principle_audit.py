@@ -64,7 +64,7 @@ def broken_principles(scaling: WidthScaling) -> WidthAudit:
 
     >>> from tpcalc.parametrizations import width_recipe
     >>> print(broken_principles(width_recipe("SP, rate 1/n", layers=3)))
-    learning-rate equivalence: what layer 2 adds to its kernel, over what those below do, goes like n^1, allowed is n^0
+    learning-rate equivalence: what layer 2 adds to its kernel, over what those below do, goes like n^1; expected n^0
     bounded differentials: not judged, its counting supposes what is broken
     """
     if not isinstance(scaling, WidthScaling):

@@ -79,7 +79,7 @@ def test_another_loss_compiles() -> None:
 def test_bad_calls_are_refused(kernel) -> None:
     with pytest.raises(ValueError, match="depth: got 0"):
         kernel(0, [1.0], [1.0], alpha=0.5, gamma=0.5)
-    with pytest.raises(ValueError, match=r"needed are \['alpha', 'gamma'\]"):
+    with pytest.raises(ValueError, match=r"expected \['alpha', 'gamma'\]"):
         kernel(4, [1.0], [1.0], alpha=0.5)
     with pytest.raises(ValueError, match="NaN"):
         kernel(4, [np.nan], [1.0], alpha=0.5, gamma=0.5)

@@ -73,7 +73,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         kernel(4, [1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"xi: got an array of shape \(2, 3\); expected 2 in the last axis"):
         kernel(4, np.ones((2, 3)), np.ones(2))
-    with pytest.raises(ValueError, match="xi: an array of shape"):
+    with pytest.raises(ValueError, match="xi: got an array of shape"):
         kernel.evaluate(T=2, L=3, xi=[1.0, 2.0], y=[1.0, 2.0])
 
 
