@@ -210,7 +210,8 @@ def assert_training_on_the_line_agrees(alpha: Any, branch: Any, depth: Any, lr: 
 
 
 EVERYWHERE = [(f"{name}-{k}-" + re.sub(r"0x[0-9a-f]+", "", repr(value))[:30], (name, value))
-              for name in ("alpha", "lr", "seed", "depth", "branch", "inputs") for k, value in enumerate(ODD + BORDERLINE)]
+              for name in ("alpha", "lr", "seed", "depth", "branch", "inputs")
+              for k, value in enumerate(ODD + BORDERLINE)]
 
 
 @pytest.mark.parametrize("name, value", sampled(EVERYWHERE))
