@@ -8,5 +8,5 @@ from .program_coefficients import ProgramCoefficients as ProgramCoefficients
 from .program_coefficients import read_program_coefficients as read_program_coefficients
 from .registry import Registry as Registry, UnhandledNode as UnhandledNode
 from .steps import StepCheck as StepCheck, check_steps as check_steps
-from .training import DenseRecord as DenseRecord, read_dense as read_dense
+from .training import DenseRecord as DenseRecord
 from .vectors import ProgramRun as ProgramRun, run_program as run_program
