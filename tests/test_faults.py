@@ -68,9 +68,9 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "powers of L, table": ("propagators.limit_cell", "counted", lambda _: tp.methods.table(problem())),
     "powers of L, convergence": ("propagators.limit_cell", "counted", lambda _: tp.convergence(
         TANH, TASK, OPT, tp.DepthScaling(NEVER, NEVER), depths=[2, 4])),
-    "a report's stage": ("media.infinite_depth", "kernels_of", staged),
+    "a report's stage": ("propagators.infinite_depth", "kernels_of", staged),
     "the cells": ("propagators.limit_cell", "settled_orders", lambda _: tp.methods.table(problem())),
-    "kernels": ("media.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
+    "kernels": ("propagators.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
     "corrections": ("methods.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
     "orders": ("methods.common_draws", "depth_orders", lambda _: tp.methods.table(problem())),
     "finite activations": ("methods.sampled", "require_finite", lambda _: tp.train(
@@ -89,7 +89,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "the plane of widths": ("classification.width_plane:WidthPlane", "decisive", lambda _: tp.phase_diagram(
         scale=tp.WidthScaling([0, 0, ALPHA], [0, 0, P], ALPHA))),
     "a named recipe": ("classification.own_block", "verdict_on", lambda _: tp.named_recipes()["depth-mup"].verdict),
-    "sizes in n": ("width.sizes.reading:SizeReading", "read", lambda _: import_module(
+    "sizes in n": ("width.sizes.interpreter:SizeInterpreter", "read", lambda _: import_module(
         "tpcalc.width.sizes.verdict").width_verdict(tp.width_recipe("NTP", 5), "tanh")),
     "a recorded step": ("interpreters.step_values:StepValues", "value", lambda _: checked()),
     "a report's limit": ("reports.stages", "depth_limit", lambda _: derived()),
