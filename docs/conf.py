@@ -31,7 +31,7 @@ python_use_unqualified_type_names = True
 nitpick_ignore_regex = [
     ("py:.*", r"(np|numpy|sp|sympy|concurrent|collections|typing|fractions|enum)\..*"),
     ("py:.*", r"tpcalc\.\w+\.\w+\..*|tpcalc\._\w+\..*|(dataclasses\.)?InitVar.*|Rows|Setting|"
-             r"Scalar|Matrix|Vector|Number|RecursionEquation"),
+              r"Scalar|Matrix|Vector|Number|RecursionEquation"),
     ("py:.*", r"Block|SkipConnection"),  # functions that users write
     ("py:.*", r"str \| ~tpcalc.*"),  # a union that is written as one name
 ]

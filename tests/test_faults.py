@@ -63,14 +63,14 @@ def swept(folder: Path) -> Any:
 PASSED_ON = {"the plane", "the plane of widths", "a named recipe", "lists of layers"}  # as they were raised
 Ask = Callable[[Path], Any]
 LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked of the package
-    "powers of L, training": ("media.limit_cell", "counted", lambda _: tp.train(problem(), method="collocation")),
-    "powers of L, auto": ("media.limit_cell", "counted", lambda _: tp.train(problem())),
-    "powers of L, table": ("media.limit_cell", "counted", lambda _: tp.methods.table(problem())),
-    "powers of L, convergence": ("media.limit_cell", "counted", lambda _: tp.convergence(
+    "powers of L, training": ("propagators.limit_cell", "counted", lambda _: tp.train(problem(), method="collocation")),
+    "powers of L, auto": ("propagators.limit_cell", "counted", lambda _: tp.train(problem())),
+    "powers of L, table": ("propagators.limit_cell", "counted", lambda _: tp.methods.table(problem())),
+    "powers of L, convergence": ("propagators.limit_cell", "counted", lambda _: tp.convergence(
         TANH, TASK, OPT, tp.DepthScaling(NEVER, NEVER), depths=[2, 4])),
-    "a report's stage": ("media.infinite_depth", "kernels_of", staged),
-    "the cells": ("media.limit_cell", "settled_orders", lambda _: tp.methods.table(problem())),
-    "kernels": ("media.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
+    "a report's stage": ("propagators.infinite_depth", "kernels_of", staged),
+    "the cells": ("propagators.limit_cell", "settled_orders", lambda _: tp.methods.table(problem())),
+    "kernels": ("propagators.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
     "corrections": ("methods.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
     "orders": ("methods.common_draws", "depth_orders", lambda _: tp.methods.table(problem())),
     "finite activations": ("methods.sampled", "require_finite", lambda _: tp.train(

@@ -34,7 +34,8 @@ COMPUTED = re.compile(r"^```\{computed\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TABLE = re.compile(r'<table class="computed[^>]*>.*?</table>', re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if "{toctree}" not in page.read_text()
-         and (DERIVED.search(page.read_text()) or COMPUTED.search(page.read_text()) or FORMULA.search(CODE.sub("", page.read_text())))]
+         and (DERIVED.search(page.read_text()) or COMPUTED.search(page.read_text())
+              or FORMULA.search(CODE.sub("", page.read_text())))]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source / "index.md").write_text("# Site\n\n```{toctree}\n" + "\n".join(names) + "\n```\n")
     for page in PAGES:
         text = re.sub(r"!\[[^]]*\]\([^)]*\)", "", page.read_text(encoding="utf-8"))
-        (source / page.name).write_text(re.sub(r"```\{(?!derived|computed).*?```", "", text, flags=re.DOTALL), encoding="utf-8")
+        text = re.sub(r"```\{(?!derived|computed).*?```", "", text, flags=re.DOTALL)
+        (source / page.name).write_text(text, encoding="utf-8")
     app = sphinx_application.Sphinx(source, source, built, built / "trees", "html", status=None, warningiserror=True,
                                     confoverrides={"html_theme": "basic"})
     app.build()

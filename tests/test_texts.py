@@ -63,4 +63,5 @@ def test_architecture_names_packages_and_files_that_there_are() -> None:
     assert set(packages) - {"proofs"} == there and len(packages) == len(set(packages))
     for row in rows:
         home = ROOT / "tpcalc" / re.findall(r"`(\w+)`", row[0])[0]
-        assert all((home / name).exists() or (home.parent / name).exists() for name in re.findall(r"`([\w/]+\.py)`", row[2]))
+        named = re.findall(r"`([\w/]+\.py)`", row[2])
+        assert all((home / name).exists() or (home.parent / name).exists() for name in named)

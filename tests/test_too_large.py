@@ -9,7 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.interpreters import run_particles, run_program
+from reference.particles import run_particles
+from tpcalc.interpreters import run_program
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.5], [1.0, -1.0])

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 import tpcalc as tp
-from tpcalc.interpreters import run_particles
+from tpcalc.interpreters import particles
 from tpcalc.interpreters.training import Training as Job
 from tpcalc.results import short_pieces
 from tpcalc.studies.between_layers import measured_correlation
@@ -41,7 +41,7 @@ PHI: dict[str, tuple[Function, Function]] = {"relu": (lambda h: np.maximum(h, 0)
 def neighbors(phi: str, block: str, of: tuple[str, str], depth: int, t: int = 1) -> float:
     """The correlation of gradients of layers l and l + 1 after an update, mean over l."""
     job = Job(tp.ResNet(phi, block=block), LINE, tp.SGD(1.0), DEPTH_MUP, depth)
-    run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=4)
+    run = particles(job.program(), job.sizes(), job.data(), samples=1024, batches=4, keep=of)
     return float(np.mean(measured_correlation(run, of, depth, t)))
 
 

@@ -9,7 +9,7 @@ import tpcalc as tp
 from tpcalc.calculus import Derivation
 from tpcalc.gaussian import IndependentFactors, Parity
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.interpreters import run_particles
+from tpcalc.interpreters import particles
 from tpcalc.interpreters.training import Training as Job
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.studies.between_layers import measured_correlation
@@ -48,7 +48,7 @@ def correlation(phi: str) -> MeasuredNumber:
     """Changes of h in layers l and l + 1 after an update are correlated in particles by this number, a mean over l."""
     task = tp.Task([1.0, 0.8], [1.0, -0.7])
     job = Job(tp.ResNet(phi), task, tp.SGD(1.0), tp.DepthScaling(sp.Rational(1, 2), sp.Rational(1, 2)), DEPTH)
-    run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=BATCHES)
+    run = particles(job.program(), job.sizes(), job.data(), samples=1024, batches=BATCHES, keep=("dh",))
     found = measured_correlation(run, ("dh",), DEPTH, 1)
     error = float(np.std(found, ddof=1)) / BATCHES**0.5
     return MeasuredNumber(f"correlation of dh in neighboring layers, {phi}, depth {DEPTH}, with 1/L as part of the "

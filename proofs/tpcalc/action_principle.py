@@ -10,7 +10,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.action.action import a, action, at, b
 from tpcalc.action.block_kernels import derive_block_kernels
-from tpcalc.interpreters import run_particles
+from tpcalc.interpreters import particles
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import L, T
@@ -34,7 +34,7 @@ def statement() -> Equations:
 def simulated() -> tuple[np.ndarray, np.ndarray]:
     """f_1, f_2, f_3 of particles, extrapolated in the depth, and standard errors."""
     program, data = tp.program(NET, OPT, DEPTH_MUP), {"xi": np.array(INPUTS), "y": np.array(TARGETS)}
-    runs = [run_particles(program, {T: len(INPUTS), L: depth}, data, SAMPLES, depth, batches, keep=())
+    runs = [particles(program, {T: len(INPUTS), L: depth}, data, SAMPLES, depth, batches)
             for depth, batches in zip(DEPTHS, BATCHES)]
     values, errors = (np.array([of(run)[1:] for run in runs]) for of in (
         lambda run: run.series("f"), lambda run: run.error_series("f")))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.interpreters import ParticleRun, run_particles
+from reference.particles import ParticleRun, run_particles
 from tpcalc.interpreters.training import Training as Job
 from tpcalc.programs.blocks import vector
 from tpcalc.studies.between_layers import measured_correlation

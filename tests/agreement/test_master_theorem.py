@@ -15,8 +15,8 @@ from scipy import stats
 import tpcalc as tp
 from support.nonlinear import nonlinear_programs
 from tpcalc.errors import Divergence
-from tpcalc.interpreters.conditioned import run_conditioned
-from tpcalc.interpreters.particles import run_particles
+from reference.conditioned import run_conditioned
+from reference.particles import run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.blocks import vector

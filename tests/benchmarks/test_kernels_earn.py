@@ -7,7 +7,7 @@ stand in docs/architecture.md. ``python -m pytest -m bench -s tests/benchmarks/t
 from __future__ import annotations
 
 import tracemalloc
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from support.propagators import reflect
 from support.timing import best
 
 import tpcalc as tp
+from tpcalc.methods import reflection as method
 from tpcalc.propagators import reflection
 from tpcalc.propagators.collocation import CollocationPropagator
 from tpcalc.propagators.mesh import Mesh
@@ -62,6 +63,35 @@ def test_packed_rows_against_whole_matrices_at_finite_depth(record: Record, step
     time, memory = earned(record, f"whole matrices / triangles, T = {steps}, L = {depth}", outputs(given, depth),
                           outputs(given, depth, True), 8 if steps < 100 else 3)
     assert memory > 1.5 if steps > 4 else time > 1.3
+
+
+class Whole(type):
+    """What makes a propagator of matrices where one of triangles is asked for."""
+
+    def __call__(cls, depth: int, *physics: Any) -> reflection.ReflectionPropagator:
+        return reflection.ReflectionPropagator(depth, 1, *physics)
+
+
+class WholeMatrices(metaclass=Whole):
+    pass
+
+
+@pytest.mark.parametrize("steps, depth", [(4, 64), (16, 64), (4, 1024), (16, 1024), (64, 1024)])
+def test_packed_rows_against_whole_matrices_in_a_whole_training(record: Record, monkeypatch: pytest.MonkeyPatch,
+                                                                steps: int, depth: int) -> None:
+    """``tp.train`` with each of the two."""
+    given = task(steps, 1)
+
+    def train(propagator: type) -> Solve:
+        def solve() -> np.ndarray:
+            monkeypatch.setattr(method, "PackedReflectionPropagator", propagator)
+            return tp.train(tp.ResNet(), given, OPT, SCALE, depth, method="reflection").outputs
+        return solve
+
+    time, memory = earned(record, f"whole matrices / triangles in tp.train, T = {steps}, L = {depth}",
+                          train(WholeMatrices), train(reflection.PackedReflectionPropagator), 8 if steps < 64 else 2)
+    assert memory > 1.5
+    assert time > 1.3 or depth < 1024
 
 
 @pytest.mark.parametrize("steps", [5, 20, 80, 160])

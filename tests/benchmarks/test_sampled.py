@@ -11,8 +11,8 @@ import numpy as np
 from support.timing import best
 
 import tpcalc as tp
-from tpcalc.interpreters.conditioned import run_conditioned
-from tpcalc.interpreters.particles import run_particles
+from reference.conditioned import run_conditioned
+from reference.particles import run_particles
 from tpcalc.programs.builders import L, T
 
 Record = Callable[[str, str, str], None]
@@ -22,7 +22,7 @@ PROGRAM = tp.program(tp.ResNet("tanh"), tp.SGD(0.5), tp.DepthScaling())
 WIDEST = """
 import resource, sys, time
 import numpy as np, tpcalc as tp
-from tpcalc.interpreters.conditioned import run_conditioned
+from reference.conditioned import run_conditioned
 from tpcalc.programs.builders import L, T
 program = tp.program(tp.ResNet("tanh"), tp.SGD(0.5), tp.DepthScaling())
 xi, y = np.random.default_rng(0).normal(size=(2, 10))

@@ -23,7 +23,7 @@ from tpcalc.programs.program import Program
 from .drawn_programs import DATA, DeepProgram
 from .extrapolation import converges, extrapolate, vanishes
 from .refusals import Refused, refused_or
-from tpcalc.testing.rewriting import renamed, with_named_products
+from drawn.rewriting import renamed, with_named_products
 from .rolled import read_rolled
 
 DEPTHS, TIED_DEPTHS = (16, 32, 64, 128, 256), (8, 16, 32, 64)

@@ -15,7 +15,7 @@ from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.verdict import Verdict
 from tpcalc.lowering.recursions.recursion import recursion
 from tpcalc.errors import Divergence
-from tpcalc.interpreters.particles import run_particles
+from reference.particles import run_particles
 from tpcalc.limits import depth_limit
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, ResNet
@@ -26,7 +26,7 @@ from .deep_blocks import drawn_net
 from .drawn_programs import Recipe, with_numbers
 from .extrapolation import explodes, powers_of_corrections, slope, vanishes
 from .refusals import Refused, refused_or
-from tpcalc.testing.rewriting import with_named_products
+from drawn.rewriting import with_named_products
 from .rolled import MOST_KETS, read_rolled
 
 TASK = {"xi": [0.5, 0.5], "y": [-0.25, -0.25]}  # a small step: large ones show their powers at larger depths only

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from reference.given_past import GivenPast
 from tpcalc.gaussian import expectations as gaussian
-from tpcalc.gaussian import Expectation, Gaussians, GivenPast, Price, Stein, derive_expectation, expectation
+from tpcalc.gaussian import Expectation, Gaussians, Price, Stein, derive_expectation, expectation
 
 from support.gaussians import A, B, C, equal, node, PAIR, PAIRS, relu, RULES, S, SINGLES, U, V, W
 

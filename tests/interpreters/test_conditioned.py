@@ -12,7 +12,7 @@ from scipy import stats
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.interpreters.conditioned import ConditionedInterpreter, run_conditioned
+from reference.conditioned import ConditionedInterpreter, run_conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import ProgramRun, run_program
 from tpcalc.programs.builders import BATCH, L, T

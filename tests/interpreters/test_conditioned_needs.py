@@ -6,8 +6,8 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.interpreters.conditioned import ConditionedInterpreter
-from tpcalc.interpreters.conditioned_needs import last_reads, most_vectors, products
+from reference.conditioned import ConditionedInterpreter
+from reference.conditioned_needs import last_reads, most_vectors, products
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Transpose, Vector
 from tpcalc.programs.program import Assign

@@ -8,7 +8,7 @@ import pytest
 import tpcalc as tp
 from support.closeness import assert_close
 from support.dense_loop import linear
-from tpcalc.interpreters import read_dense
+from support.read_dense import read_dense
 
 RNG = np.random.default_rng(0)
 TASK = tp.Task(RNG.normal(size=(3, 2, 3)), RNG.normal(size=(3, 2, 2)), probes=RNG.normal(size=(2, 3)))

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 import tpcalc as tp
 from support.closeness import assert_close
 from support.plain_training import PlainTraining
-from tpcalc.interpreters import (
-    check_steps, read_program_coefficients, run_conditioned, run_particles, run_program)
+from reference.conditioned import run_conditioned
+from reference.particles import run_particles
+from tpcalc.interpreters import check_steps, read_program_coefficients, run_program
 from tpcalc.interpreters.training import Training as Job
 from tpcalc.testing import DrawnProblem, problems
 

@@ -14,10 +14,10 @@ from scipy import stats
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.interpreters import entry_functions
-from tpcalc.interpreters.conditioned import run_conditioned
-from tpcalc.interpreters.entry_functions import separated
-from tpcalc.interpreters.particles import run_particles
+from reference import entry_functions
+from reference.conditioned import run_conditioned
+from tpcalc.lowering.rank_one import separated
+from reference.particles import run_particles
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program

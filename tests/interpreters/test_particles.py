@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.interpreters.conditioned import run_conditioned
-from tpcalc.interpreters.particles import ParticleRun, run_particles
+from reference.conditioned import run_conditioned
+from reference.particles import ParticleRun, run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Transpose, Vector

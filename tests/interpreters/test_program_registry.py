@@ -11,8 +11,8 @@ import pytest
 import sympy as sp
 
 import tpcalc.programs
-from tpcalc.interpreters.conditioned import CONDITIONED
-from tpcalc.interpreters.particles import PARTICLES
+from reference.conditioned import CONDITIONED
+from reference.particles import PARTICLES
 from tpcalc.interpreters.program_coefficients import KETS, read_program_coefficients
 from tpcalc.interpreters.registry import Registry, UnhandledNode
 from tpcalc.interpreters.vectors import VECTORS, run_program

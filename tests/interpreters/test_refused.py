@@ -11,7 +11,9 @@ import sympy as sp
 from hypothesis import given, settings
 
 import tpcalc as tp
-from tpcalc.interpreters import run_conditioned, run_particles, run_program
+from reference.conditioned import run_conditioned
+from reference.particles import run_particles
+from tpcalc.interpreters import run_program
 from tpcalc.interpreters.registry import UnhandledNode
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.indices import l, t

@@ -129,7 +129,7 @@ def test_a_dense_network_goes_downhill() -> None:
     assert_close(run.outputs.ravel(), expected, 1e-7)
 
 
-@pytest.mark.parametrize("branch", [-1.0, -0.4])
+@pytest.mark.parametrize("branch", [-1.0, pytest.param(-0.4, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(train_embedding_readout=True)], ids=["frozen", "trained"])
 @pytest.mark.parametrize("opt", [tp.SGD(0.6), tp.SGD(0.4, momentum=0.5, weight_decay=0.1)], ids=["plain", "decay"])
 def test_a_linear_network_does_not_know_the_sign(branch: float, net: tp.ResNet, opt: tp.SGD) -> None:

@@ -12,12 +12,13 @@ from typing import Any, Callable
 
 import pytest
 
-from tpcalc import testing
 from drawn.drawn_programs import DeepProgram, deep_program
-from drawn.refusals import Refused
+from drawn.refusals import Refused, refused_or
 from drawn.deep_blocks import block_recipe, drawn_net
 from drawn.drawn_programs import POINTS
-from drawn.verdict_laws import is_clear, walls
+from drawn.deep_laws import (
+    assert_limit_agrees, assert_names_do_not_matter, assert_recursion_agrees, assert_steps_hold, has_limit)
+from drawn.verdict_laws import assert_verdict_agrees, assert_verdict_ignores_names, is_clear, walls
 
 FAST, SLOW, PART = 5, 300, 10
 BLOCKS = 4
@@ -38,12 +39,12 @@ def seeds(numbers: list[int], parts: list[Any] = PARTS) -> list[Any]:
 def verdict_of_program(example: DeepProgram) -> None:
     is_fast = example.seed is not None and example.seed < FAST
     deepest = (256 if example.is_linear else 64) if is_fast else 1024
-    testing.assert_verdict_agrees(example.program, example.point, example.is_linear, str(example), deepest)
+    assert_verdict_agrees(example.program, example.point, example.is_linear, str(example), deepest)
 
 
 LAWS: dict[str, Callable[[DeepProgram], None]] = {
-    "limit": testing.assert_limit_agrees, "names": testing.assert_names_do_not_matter,
-    "recursion": testing.assert_recursion_agrees, "steps": testing.assert_steps_hold, "verdict": verdict_of_program}
+    "limit": assert_limit_agrees, "names": assert_names_do_not_matter,
+    "recursion": assert_recursion_agrees, "steps": assert_steps_hold, "verdict": verdict_of_program}
 
 
 @lru_cache(maxsize=None)
@@ -97,7 +98,7 @@ def test_a_programs_verdict_is_what_its_training_shows(part: range) -> None:
 def test_names_do_not_change_the_verdict_of_a_block(part: range) -> None:
     for seed in part:
         try:
-            testing.assert_verdict_ignores_names(block_recipe(seed))
+            assert_verdict_ignores_names(block_recipe(seed))
         except Refused:
             pass
 
@@ -109,10 +110,10 @@ def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
         recipe = block_recipe(seed)
         net = drawn_net(recipe)
         try:
-            lines = testing.refused_or(walls, net)
+            lines = refused_or(walls, net)
             point = next(point for point in (recipe.point, *POINTS) if is_clear(point, lines))
             deepest = 1024 if seed >= BLOCKS else 256 if recipe.is_linear else 64
-            testing.assert_verdict_agrees(net, point, recipe.is_linear, f"block of seed {seed}: {recipe}", deepest)
+            assert_verdict_agrees(net, point, recipe.is_linear, f"block of seed {seed}: {recipe}", deepest)
         except Refused:
             pass
 
@@ -122,7 +123,7 @@ def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
 def test_refusals_are_fewer_than_a_third(law: str) -> None:
     """Among linear programs whose outputs converge, by reason; a broken law is counted as an answer here."""
     counts: Counter[str] = Counter()
-    programs = [seed for seed in LINEAR if testing.has_limit(deep_program(seed))]
+    programs = [seed for seed in LINEAR if has_limit(deep_program(seed))]
     for seed in programs:
         try:
             reason = refusal(law, seed)

@@ -13,7 +13,9 @@ from scipy import stats
 import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc import _checks
-from tpcalc.interpreters import run_conditioned, run_particles, run_program
+from reference.conditioned import run_conditioned
+from reference.particles import run_particles
+from tpcalc.interpreters import run_program
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.interpreters.lowered_conditioned import ConditionedExecution, conditioned
 from tpcalc.interpreters.lowered_particles import least_samples, particles

@@ -220,7 +220,7 @@ def test_gamma_and_c_refuse_what_is_outside(call: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("task, settings, said", [
-    (TASK, {}, "given; expected, with 2 inputs a step it must be (step, input)"),
+    (TASK, {}, "expected, with 2 inputs a step, (step, input)"),
     (SCALARS, {"width": 16}, "got a network of width 16; coefficients exist at infinite width"),
     (tp.Task(np.ones((2, 1, 1)), np.ones((2, 1, 2))), {}, "defined for scalar outputs; this task has d_out = 2"),
 ])

@@ -69,7 +69,7 @@ def test_what_is_wrong_is_named(width, depth, said):
 
 
 def test_names_are_those_of_the_network():
-    with pytest.raises(ValueError, match="'W3' given; expected names of the network's matrices, W1, W2, its ends U, V"):
+    with pytest.raises(ValueError, match="got 'W3'; expected names of the network's matrices, W1, W2, its ends U, V"):
         tp.Parametrization(depth={**BY_MATRIX, "W3": 0}).over(["W1", "W2"])
     with pytest.raises(ValueError, match="nothing for the matrix 'W3'"):
         tp.Parametrization(depth=BY_MATRIX).over(["W1", "W2", "W3"])

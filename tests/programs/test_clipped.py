@@ -134,7 +134,7 @@ def test_limits_are_those_of_wide_networks(depth: object) -> None:
 
 def test_statement_by_statement_is_the_lowered_form() -> None:
     """Two layers and a batch, draw by draw."""
-    from tpcalc.interpreters.conditioned import run_conditioned
+    from reference.conditioned import run_conditioned
     from tpcalc.interpreters.lowered_conditioned import conditioned
     from tpcalc.lowering.nest import lowered_order
     program = tp.program(tp.ResNet("tanh", "mlp"), tp.Clipped(tp.SGD(LR, momentum=0.5), 0.5), SCALE, True, 2)

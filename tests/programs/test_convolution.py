@@ -109,7 +109,7 @@ def test_masks_are_the_positions_that_are_read(axes: list, padding: str) -> None
 
 
 def test_statement_by_statement_is_the_lowered_form() -> None:
-    from tpcalc.interpreters.conditioned import run_conditioned
+    from reference.conditioned import run_conditioned
     from tpcalc.interpreters.lowered_conditioned import conditioned
     from tpcalc.lowering.nest import lowered_order
     net = tp.Transformer(positions=3, attention=Convolution(3, 3, "zero", "post"), mlp=None, phi="tanh")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from support.plain_transformer import PlainTransformer
-from tpcalc.interpreters.conditioned import run_conditioned
+from reference.conditioned import run_conditioned
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.vectors import run_program

@@ -91,8 +91,8 @@ def test_finite_depth_is_that_of_neural_tangents() -> None:
                 assert np.max(difference[off]) < 1e-12 and np.max(difference) < 3e-8, (phi, depth, name)
 
 
-@pytest.mark.parametrize("net", [tp.ResNet("tanh"), tp.ResNet("erf", "mlp"), tp.ResNet("erf", "glu"),
-                                 tp.ResNet("tanh", "mlp", norm="rms")], ids=repr)
+@pytest.mark.parametrize("net", [tp.ResNet("tanh"), *(pytest.param(net, marks=pytest.mark.nightly) for net in (
+    tp.ResNet("erf", "mlp"), tp.ResNet("erf", "glu"), tp.ResNet("tanh", "mlp", norm="rms")))], ids=repr)
 def test_infinite_depth_is_where_training_starts(net: tp.ResNet) -> None:
     """The solver of trained networks has its own sweep, forward and backward."""
     task = tp.Task(INPUTS[None], np.ones((1, 4, 1)))

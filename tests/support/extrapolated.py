@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.interpreters import run_particles
+from reference.particles import run_particles
 from tpcalc.programs.blocks import vector
 from tpcalc.programs.builders import BATCH, L, T
 from tpcalc.programs.indices import i, t

@@ -18,7 +18,7 @@ from tpcalc.programs.language import Family, LossDerivative, MatVec, Member, Mea
 from drawn import drawn_programs as dp
 from drawn.drawn_programs import deep_program
 from drawn.rolled import read_rolled
-from tpcalc.testing import renamed, with_named_products
+from drawn.rewriting import renamed, with_named_products
 from drawn.extrapolation import converges, explodes, extrapolate, slope, vanishes
 from drawn.layer_sweep import LayerSweep, Line, Term
 from drawn.refusals import Refused, refused_or

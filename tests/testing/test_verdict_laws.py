@@ -16,7 +16,7 @@ from drawn.deep_blocks import drawn_block
 from drawn.drawn_programs import Recipe
 from drawn.verdict_laws import assert_verdict_agrees
 from drawn.deep_blocks import block_of, block_recipe, drawn_net
-from tpcalc.testing.rewriting import with_named_products
+from drawn.rewriting import with_named_products
 from drawn.verdict_laws import depths_for, is_clear, measured_sizes, trained_program
 
 HALF = sp.Rational(1, 2)

@@ -14,11 +14,12 @@ from .. import _checks
 from ..lowering.array_backends import Arrays
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
-from .conditioned import ADVICE
 from .conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
-from .entry_functions import BLOCK
 from .lowered import ArrayExecution, LoweredRun, Location
 from .vectors import numpy_function
+
+ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
+BLOCK = 2**16  # entries at a time: they stay in a processor's cache
 
 Outers = dict[tuple, tuple[float, Array, Array]]
 Backend = tuple[Array, Array, Array]  # namespace, dtype and device, as ``Arrays`` takes them
@@ -95,8 +96,8 @@ def _as_rows(vectors: Array) -> Array:
 
 
 class ConditionedExecution(ArrayExecution):
-    """Vectors are arrays of length n; of a matrix only products are known. Draws are those of ``run_conditioned`` for
-    the program in the order in which it runs lowered (``tpcalc.lowering.in_order``)."""
+    """Vectors are arrays of length n; of a matrix only products are known. Draws are those statement by statement for
+    the program in the order in which it runs lowered (``tpcalc.lowering.lowered_order``)."""
 
     entries = False
     rows_per_product = 2  # a basis vector and its image
@@ -196,12 +197,19 @@ def conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
                 progress: Callable[[int, int], None] | None = None,
                 execution: Callable[..., ConditionedExecution] = ConditionedExecution, namespace: Array = "numpy",
                 device: Array = None) -> LoweredRun:
-    """Run any program at width n as ``run_conditioned`` does, lowered: blocks of samples meet a matrix at once.
+    """Run any program at width n as ``run_program`` does, without n x n matrices: equal in law, not draw by draw.
 
-    Equal in law to ``run_conditioned``, and draw by draw on ``tpcalc.lowering.in_order(program)``. Arguments are those
-    of ``run_conditioned``, and so is what is raised; progress: called with (steps done, steps); execution: what the
-    program is run by; namespace, dtype, device: as in ``tpcalc.lowering.Arrays``. Draws are NumPy's, the same in all
-    namespaces.
+    A Gaussian matrix is sampled as its products are made: W y is its projection on what W^T has met, and a Gaussian
+    draw orthogonal to that. Blocks of samples meet a matrix at once. Time O(n K) a product and memory O(n) for each of
+    the K products with a matrix; a function of an outer product's entries (a ``NonlinearOuter``) is evaluated again in
+    every product, in time O(n^2).
+
+    keep: names of the families of vectors that are kept to the end, or "all"; the others are forgotten after their
+    last use. sizes, data, loss: as in ``read_program_coefficients``; progress: called with (steps done, steps);
+    execution: what the program is run by; namespace, dtype, device: as in ``tpcalc.lowering.Arrays``. Draws are
+    NumPy's, the same in all namespaces. Raises ``ValueError`` for data that does not fit, ``NotLowered`` naming a
+    statement, ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
+    Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1].
     """
     n = _checks.positive_integer("width", width)
     assert n is not None

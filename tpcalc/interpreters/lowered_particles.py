@@ -15,13 +15,17 @@ from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import results_in_order
-from ..programs.language import Matrix, Member, Vector
+from ..lowering.rank_one import separated
+from ..programs.language import Matrix, Member, NonlinearOuter, Vector
 from ..programs.program import Program
-from .conditioned import FEWER
 from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
+from .given import whole_heads
 from .lowered import LoweredRun
 from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
-from .particles import PER_PRODUCT, default_samples
+
+SAMPLES, PAIRED_SAMPLES = 4096, 1024  # by default; averages over pairs take M^2
+FEWER = "take a smaller depth, fewer steps, inputs a step or particles, float32, or keep fewer vectors"
+PER_PRODUCT = 8  # samples needed for every direction that draws are orthogonal to
 
 
 class ParticleExecution(ConditionedExecution):
@@ -110,6 +114,16 @@ class LoweredParticles:
         return np.std([run.series(name) for run in self.batches], axis=0, ddof=1) / np.sqrt(len(self.batches))
 
 
+def default_samples(program: Program, least: int) -> int:
+    """Fewer where a product takes M^2, but ``least``, those that a program can be run with; whole heads."""
+    return whole_heads(program, max(PAIRED_SAMPLES if averages_over_pairs(program) else SAMPLES, least))
+
+
+def averages_over_pairs(program: Program) -> bool:
+    """Does a product take M^2?"""
+    return any(separated(location.statement.value).has(NonlinearOuter) for location in program.locations())
+
+
 class _CountedLowered(ParticleExecution):
     """An execution that is asked for numbers alone, and never run."""
 
@@ -133,12 +147,31 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
               execution: Callable[..., ParticleExecution] = ParticleExecution, namespace: Array = "numpy",
               dtype: Array = "float64", device: Array = None) -> LoweredParticles:
-    """Evaluate any program at infinite width as ``run_particles`` does, lowered: a whole batch meets a matrix at once.
+    """Evaluate any program at infinite width, nonlinear ones too, with ``samples`` M samples of every ket.
 
-    Equal in law to ``run_particles(balance="initial")``, and draw by draw on ``tpcalc.lowering.in_order(program)``.
-    Arguments are those of ``run_particles``, and so is what is raised; progress: called with (batches done, batches);
+    samples: by default 4096, or 1024 for a program with a ``NonlinearOuter`` that is not of rank one; more where the
+    program needs more.
+
+    Causal in the order of statements, with nothing to iterate: a product W y is its projection on what W has met, and
+    for the new direction a Gaussian draw (the hat) and earlier |z> times E[|y> hat(W^T z)] (the dot, by Stein's lemma,
+    so that kinked functions need no derivative). Averages over coordinates are means over samples. Draws are
+    orthogonal, over the samples, to the constant 1, to the initial vectors and to what they must be independent of,
+    and have variance 1. A ``NonlinearOuter`` averages over pairs of samples: an independent copy of the kets is another
+    sample [tensor_programs_vi/nonlinear_outer_product].
+
+    batches: independent runs (at least 2), for means with standard errors: these fall like (batches M)^-1/2, a bias of
+    order 1/M stays. sizes, data, loss: as in ``read_program_coefficients``; keep: names of the families of vectors that
+    every batch keeps. executor: runs the batches, if any is given; progress: called with (batches done, batches);
     execution: what a batch is run by; namespace, dtype, device: as in ``tpcalc.lowering.Arrays``. Draws are NumPy's and
     the same in all of them.
+
+    Time O(M K) a product and memory O(M) for each of the K products with a matrix, O(M L T) for a network; time O(M^2)
+    for every ``NonlinearOuter`` in a matrix. Raises ``ValueError`` for data that does not fit, ``NotCovered`` where M
+    is less than 8 times the directions that draws must be orthogonal to (products with one matrix, either way, and
+    initial vectors), ``NotLowered`` naming a statement, ``MemoryError`` before the work, ``Divergence`` naming the
+    first value that is not finite.
+    Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma
+    [gaussian/stein].
     """
     samples = enough_samples(program, sizes, data, loss) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):

@@ -13,9 +13,8 @@ from .. import _checks
 from .._spread import results_in_order, require_executor
 from ..errors import Divergence, NotCovered
 from ..interpreters.common_draws import Refinement
-from ..interpreters.lowered_particles import least_samples
+from ..interpreters.lowered_particles import PAIRED_SAMPLES, averages_over_pairs, least_samples
 from ..interpreters.given import whole_heads
-from ..interpreters.particles import PAIRED_SAMPLES, averages_over_pairs
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
 from ..programs import SGD

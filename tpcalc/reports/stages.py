@@ -271,6 +271,7 @@ def judge_stage(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]]
                      "uncertainty": None if fitted is None else fitted.uncertainty})
     diversity = verdict.diversity_exponent
     return Classified(verdict.name, {flag: getattr(verdict, flag) for flag in FLAGS},
-                      None if diversity is None else str(diversity), [*verdict.reasons, *[verdict.far_away] * bool(verdict.far_away)],
+                      None if diversity is None else str(diversity),
+                      [*verdict.reasons, *filter(None, [verdict.far_away])],
                       verdict.latex(), rows,
                       used, unmeasured)

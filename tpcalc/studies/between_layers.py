@@ -9,7 +9,7 @@ import sympy as sp
 
 from .. import _checks
 from ..action.between_layers import derive_gradient_correlation
-from ..interpreters import ParticleRun
+from ..interpreters import LoweredParticles
 from ..propagators.pair_kernels import compiled_pair_function
 from ..programs import ResNet
 from ..programs.blocks import vector
@@ -55,7 +55,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
             for (name, expression), value in zip(derived.items(), values)}
 
 
-def measured_correlation(run: ParticleRun, names: tuple[str, ...], depth: int, step: int) -> np.ndarray:
+def measured_correlation(run: LoweredParticles, names: tuple[str, ...], depth: int, step: int) -> np.ndarray:
     """The correlation of outer products of vectors, such as the gradient dh (x) x, in layers l and l + 1, mean over l.
 
     run: of the training of a network of that depth, one input a step, which kept its vectors; names: of the factors;

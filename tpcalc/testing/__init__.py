@@ -2,7 +2,6 @@
 
 from .agreement import assert_interpreters_agree as assert_interpreters_agree
 from .programs import ProgramExample as ProgramExample, linear_programs as linear_programs
-from .rewriting import renamed as renamed, with_named_products as with_named_products
 from .strategies import (
     DrawnProblem as DrawnProblem,
     arrays as arrays,

@@ -40,7 +40,8 @@ def assert_interpreters_agree(program: Program | ProgramExample, sizes: Sizes | 
     if isinstance(program, ProgramExample):
         if sizes is not None or data:
             raise ValueError("sizes, data: given beside a ProgramExample, which has its own; expected nothing")
-        program, sizes, data = program.program, program.sizes, program.data
+        return assert_interpreters_agree(program.program, dict(program.sizes), dict(program.data), loss,
+                                         seeds=seeds, width=width, errors=errors, readings=readings)
     if sizes is None:
         raise ValueError("sizes: got None; expected the values of the program's sizes, such as {T: 3}")
     floats = read_program_coefficients(program, sizes, data, loss)

@@ -8,23 +8,23 @@ import numpy as np
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from .._types import DType, ProgramData, Sizes, Value
-from .. import _checks
-from ..lowering.array_backends import precision
-from ..programs.losses import AnyLoss
-from ..programs.language import Matrix, Mean, NonlinearOuter, Outer, Scalar, Vector
-from ..programs.program import Assign, Program
-from .conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
-from .conditioned_needs import last_reads, most_vectors, products
-from .entry_functions import EntryFunction, separated, split_outer_products
-from .execution import MatrixOperator
-from .given import Number
-from .registry import Registry
-from .vectors import VECTORS, ProgramRun, VectorExecution
+from tpcalc._types import DType, ProgramData, Sizes, Value
+from tpcalc import _checks
+from tpcalc.lowering.array_backends import precision
+from tpcalc.programs.losses import AnyLoss
+from tpcalc.programs.language import Matrix, Mean, NonlinearOuter, Outer, Scalar, Vector
+from tpcalc.programs.program import Assign, Program
+from tpcalc.interpreters.conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
+from reference.conditioned_needs import last_reads, most_vectors, products
+from reference.entry_functions import EntryFunction
+from tpcalc.lowering.rank_one import separated, split_outer_products
+from tpcalc.interpreters.execution import MatrixOperator
+from tpcalc.interpreters.given import Number
+from tpcalc.interpreters.lowered_conditioned import ADVICE
+from tpcalc.interpreters.registry import Registry
+from tpcalc.interpreters.vectors import VECTORS, ProgramRun, VectorExecution
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
-ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
-FEWER = "take a smaller depth, fewer steps, inputs a step or particles, float32, or keep fewer vectors"
 
 
 class ConditionedInterpreter(VectorExecution):

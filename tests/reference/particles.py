@@ -18,25 +18,22 @@ from typing import Callable, Collection, Mapping, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import ProgramData, Sizes, Value
-from ..errors import NotCovered
-from ..programs.losses import AnyLoss
-from .. import _checks
-from .._spread import results_in_order, require_executor
-from ..programs.language import Matrix, Member, NonlinearOuter, Scalar, Vector
-from ..programs.program import Program
-from .conditioned import CONDITIONED, FEWER, ConditionedInterpreter
-from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
-from .entry_functions import separated
-from .execution import ProgramInterpreter
-from .given import whole_heads
-from .registry import Registry
-from .vectors import ProgramRun
+from tpcalc._types import ProgramData, Sizes, Value
+from tpcalc.errors import NotCovered
+from tpcalc.programs.losses import AnyLoss
+from tpcalc import _checks
+from tpcalc._spread import results_in_order, require_executor
+from tpcalc.programs.language import Matrix, Member, Scalar, Vector
+from tpcalc.programs.program import Program
+from reference.conditioned import CONDITIONED, ConditionedInterpreter
+from tpcalc.interpreters.conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
+from tpcalc.interpreters.lowered_particles import FEWER, PER_PRODUCT, default_samples
+from tpcalc.interpreters.execution import ProgramInterpreter
+from tpcalc.interpreters.registry import Registry
+from tpcalc.interpreters.vectors import ProgramRun
 
 PARTICLES = Registry("run_particles", CONDITIONED)
 BALANCES = ("initial", "all")
-SAMPLES, PAIRED_SAMPLES = 4096, 1024  # by default; averages over pairs take M^2
-PER_PRODUCT = 8  # samples needed for every direction that draws are orthogonal to
 
 
 class ParticleInterpreter(ConditionedInterpreter):
@@ -147,16 +144,6 @@ class _Counted(ParticleInterpreter):
 
     def require_memory(self) -> None:
         self.count_directions()
-
-
-def default_samples(program: Program, least: int) -> int:
-    """Fewer where a product takes M^2, but ``least``, those that a program can be run with; whole heads."""
-    return whole_heads(program, max(PAIRED_SAMPLES if averages_over_pairs(program) else SAMPLES, least))
-
-
-def averages_over_pairs(program: Program) -> bool:
-    """Does a product take M^2?"""
-    return any(separated(location.statement.value).has(NonlinearOuter) for location in program.locations())
 
 
 def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,

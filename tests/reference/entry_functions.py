@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sympy as sp
 
-from ..lowering.rank_one import separated as separated  # noqa: F401, for those who look for them here
-from ..lowering.rank_one import split_outer_products as split_outer_products  # noqa: F401
-from .given import Number
-from .vectors import numpy_function
+from tpcalc.interpreters.given import Number
+from tpcalc.interpreters.lowered_conditioned import BLOCK
+from tpcalc.interpreters.vectors import numpy_function
 
-BLOCK = 2**16  # entries at a time: they stay in a processor's cache
 Terms = tuple[tuple[Number, np.ndarray, np.ndarray], ...]
 
 

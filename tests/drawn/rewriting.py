@@ -8,8 +8,8 @@ from typing import Mapping
 import sympy as sp
 from sympy.core.symbol import Str
 
-from ..programs.language import Family, MatVec, Member, Vector, kind
-from ..programs.program import Assign, Program, Statement, mapped
+from tpcalc.programs.language import Family, MatVec, Member, Vector, kind
+from tpcalc.programs.program import Assign, Program, Statement, mapped
 
 
 def renamed(program: Program, names: Mapping[str, str] | None = None) -> Program:

@@ -7,9 +7,9 @@ from typing import Callable, Sequence
 
 import sympy as sp
 
-from .._types import Value
-from ..programs.language import Matrix, MatVec, Outer, Vector
-from ..programs.program import Assign
+from tpcalc._types import Value
+from tpcalc.programs.language import Matrix, MatVec, Outer, Vector
+from tpcalc.programs.program import Assign
 
 
 def products(statements: Sequence[Assign]) -> Counter[Matrix]:

@@ -1,0 +1,21 @@
+"""Which cases of a large walk every run takes, and which are left to ``tox -e nightly``."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+from zlib import crc32
+
+import pytest
+
+SHARE = 10  # one case in so many is in every run
+
+
+def is_drawn(name: str) -> bool:
+    """Does every run take the case of this name? Decided by the name alone: it stays when other cases come and go."""
+    return crc32(name.encode()) % SHARE == 0
+
+
+def sampled(cases: Iterable[tuple[str, Any]]) -> list[Any]:
+    """Parameters of (name, values of the case), without the mark where every run takes them."""
+    return [pytest.param(*values, id=name, marks=() if is_drawn(name) else pytest.mark.nightly)
+            for name, values in cases]

@@ -1,0 +1,61 @@
+"""Messages of bad input have one form: ``name: got X; expected Y``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Iterator
+
+import tpcalc as tp
+
+PACKAGE = Path(tp.__file__).parent
+FORMER = re.compile(r"given;? allowed|[;,:] allowed (here )?(is|are)\b|\bneeded are\b")
+NAMED = re.compile(r"(?:[\w{}, .\[\]'-]+: )+got ")
+
+
+def written(node: ast.expr) -> str:
+    """The text of a message, with {} in the place of what is put in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(written, node.values))
+    if isinstance(node, ast.BinOp):
+        return written(node.left) + written(node.right)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "{}"
+
+
+def raised(source: str) -> Iterator[tuple[str, str]]:
+    """(class, message) of every error that a file raises with a text."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            yield ast.unparse(node.exc.func), written(node.exc.args[0])
+
+
+def faults(source: str) -> list[str]:
+    """Texts of another form: words of the former one, and bad input that does not say what was expected."""
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)
+             and isinstance(node.value, str)]
+    return [text for text in texts if FORMER.search(text)] + [
+        text for kind, text in raised(source) if kind == "ValueError" and NAMED.match(text)
+        and "expected" not in text and not text.endswith("{}")]
+
+
+def test_messages_say_what_they_got_and_what_they_expected() -> None:
+    paths = [path for path in PACKAGE.rglob("*.py") if "proofs" not in path.relative_to(PACKAGE).parts]
+    found = {path.relative_to(PACKAGE).as_posix(): faults(path.read_text(encoding="utf-8")) for path in paths}
+    assert len(paths) > 300
+    assert {path: texts for path, texts in found.items() if texts} == {}
+
+
+def test_most_errors_have_that_form() -> None:
+    """So that the walk reads what there is."""
+    texts = [text for path in PACKAGE.rglob("*.py") for kind, text in raised(path.read_text(encoding="utf-8"))
+             if kind == "ValueError"]
+    assert sum(bool(NAMED.match(text)) for text in texts) > len(texts) / 2 > 100
+
+
+def test_the_walk_sees_other_forms() -> None:
+    for text in ("f'n: {n} given; allowed is 1'", "'n: it is 2, allowed are 1 and ' + known", "f'n: got {n}; take 1'",
+                 "f'a, b: got {a}, ' f'{b}; they must be alike'"):
+        assert faults(f"raise ValueError({text})"), text
+    assert not faults("raise ValueError(f'n: got {n}; expected 1')")
+    assert not faults("raise NotCovered(f'n: got {n}; it has no limit')")
