@@ -14,8 +14,8 @@ from .._finite_width import at_width
 from .._line import kets, relative
 
 U, V, Z = (Family(Vector, name)() for name in "uvz")
-ACTS = Ket(MatVec(Outer(U, V), Z))
-TURNED = Ket(MatVec(Transpose(Outer(U, V)), Z))
+ACTS = Ket(MatVec(Outer(U, V), Z, evaluate=False))
+TURNED = Ket(MatVec(Transpose(Outer(U, V)), Z, evaluate=False))
 
 
 def statement() -> Equations:

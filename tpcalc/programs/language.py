@@ -183,7 +183,8 @@ class Transpose(Expression):
 class MatVec(Real):
     """A matrix times a vector.
 
-    Operators add: of a sum of multiples of matrices, transposes and outer products it is the sum of what each makes.
+    Operators add: of a sum of multiples of matrices, transposes and outer products it is the sum of what each makes;
+    ``evaluate=False`` leaves the product as it is written, for statements about such products.
 
     >>> from tpcalc.programs.language import Family, Matrix, Vector
     >>> W, u, v, x = Family(Matrix, "W")(), *(Family(Vector, name)() for name in "uvx")
@@ -193,8 +194,10 @@ class MatVec(Real):
 
     precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
 
-    def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
+    def __new__(cls, matrix: sp.Basic, vector: sp.Basic, evaluate: bool = True) -> sp.Expr:
         matrix, vector = symbolic(matrix), symbolic(vector)
+        if not evaluate:
+            return super().__new__(cls, matrix, vector)
         if matrix == 0:
             return matrix
         alone = isinstance(matrix, Transpose) and isinstance(matrix.args[0], Member)
