@@ -66,14 +66,14 @@ def test_what_is_sampled_is_not_called_exact(tanh: Written) -> None:
 
 
 def refuse(*arguments: Any, **options: Any) -> NoReturn:
-    raise ValueError("net: got one; expected others")
+    raise tp.NotCovered("net: got one; expected others")
 
 
 @pytest.mark.parametrize("phi", ["erf", "linear"])
 def test_a_part_that_refuses_a_nonlinear_network_is_left_out_with_its_sentence(
         phi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jinja2")
-    for stage in ("judge_network", "divide", "converge", "compare_networks"):
+    for stage in ("judge_network", "divide_plane", "converge", "compare_networks"):
         monkeypatch.setattr(reports, stage, refuse)
     options = ReportOptions(Setup(steps=1, batch=2, net=tp.ResNet(phi)))
     if phi == "linear":
