@@ -201,9 +201,11 @@ def test_kets_carry_the_norm(program: tp.Program) -> None:
     assert np.abs(np.ravel(compiled) - exact).max() < 1e-12 and "overW" in str(recursion)
 
 
-def test_a_buffer_has_no_kets() -> None:
-    with pytest.raises(ValueError, match="mW.* whose family has no initial member"):
-        tp.kets(tp.program(tp.ResNet(), NESTEROV, SCALE))
+def test_the_norm_of_a_buffer_has_kets_and_no_recursion() -> None:
+    equations = tp.kets(tp.program(tp.ResNet(), NESTEROV, SCALE))
+    assert "alongW[t, l] = E[" in str(equations)
+    with pytest.raises(tp.NotCovered, match="alongW.* is an average of more than a product of two vectors"):
+        tp.recursion(equations)
 
 
 def test_programs_print() -> None:

@@ -20,6 +20,7 @@ from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
 from ..derivations.printing import latex
+from ..gaussian.variables import Expectation
 from .setting import Product, Setting
 
 
@@ -83,7 +84,7 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     families = [str(v) for v in setting.program.vectors if any(not index.is_number for index in v.indices)]
     if families:
         raise NotCovered(f"equations: got of program {setting.program.name}, with the initial vectors "
-                         f"{', '.join(families)},; expected initial vectors without an index "
+                         f"{', '.join(families)}; expected initial vectors without an index "
                          "to sum over, or with one that runs over a known number")
     _require_free_names(setting)
     derivation = Derivation(equations.derivation.steps)
@@ -101,6 +102,9 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
             found.append(_coefficients(derivation, setting, e.target.vector, e.value, e.location))
         else:
             value = _brackets(derivation, setting, e.target, e.value)
+            if value.has(Expectation):
+                raise NotCovered(f"program {setting.program.name}: {e.target} is an average of more than a product of "
+                                 "two vectors; a recursion has averages of two, each a vector with a name")
             found.append(RecursionEquation("scalar", e.target, value, e.location))
     return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.location.position)), derivation)
 
