@@ -14,7 +14,7 @@ from .._finite_width import at_width
 from .._line import kets, relative
 
 U, Z = (Family(Vector, name)() for name in "uz")
-ACTS = Ket(MatVec(Outer(U, U), Z))
+ACTS = Ket(MatVec(Outer(U, U), Z, evaluate=False))
 
 
 def derive() -> Proof:
