@@ -48,7 +48,7 @@ def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPT
     """
     _checks.progress(progress)
     depths = _checks.sizes("depths", depths, 4, growing=True)
-    verdict = classify(alpha, gamma, net)
+    verdict = classify(DepthScaling(alpha, gamma), net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)
     task = Task([1.0, 1.0], [-1.0, -1.0])
     rows = []
