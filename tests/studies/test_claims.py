@@ -22,7 +22,7 @@ from tpcalc.studies.jobs import FinishedJobs, _chunks, run_jobs
 WORKER = """
 import os, sys, time
 from pathlib import Path
-from tpcalc.studies.jobs import Finished, run_jobs
+from tpcalc.studies.jobs import FinishedJobs, run_jobs
 
 folder = Path(sys.argv[1])
 
@@ -33,7 +33,7 @@ def square(number):
     return number**2
 
 jobs = [(f"job-{n}", 1.0, n) for n in range(int(sys.argv[2]))]
-print(run_jobs(square, jobs, Finished(folder), None, None, expires=float(sys.argv[3])))
+print(run_jobs(square, jobs, FinishedJobs(folder), None, None, expires=float(sys.argv[3])))
 """
 SQUARES = [n**2 for n in range(24)]
 
@@ -60,6 +60,7 @@ def test_two_processes_do_every_job_once(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_loses_the_job_in_work(tmp_path: Path) -> None:
     first = worker(tmp_path)
     while len(log(tmp_path)) < 4:
+        assert first.poll() is None  # it works: no test waits for ever
         time.sleep(0.01)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
