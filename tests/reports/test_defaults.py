@@ -161,7 +161,7 @@ def test_fewer_digits_are_taken_where_memory_is_short(options: str, begins: None
 
 
 SHELL: dict[str, dict[str, tuple[str, ...]]] = {
-    "classify": {"--phi": ("linear", "tanh", "relu"), "--block": ("post", "pre", "mlp"), "--alpha": ("1/2", "1", "1/4"),
+    "classify": {"--phi": ("linear", "tanh", "relu"), "--block": ("post_nonlin", "pre_nonlin", "mlp"), "--alpha": ("1/2", "1", "1/4"),
                  "--gamma": ("1/2", "0")},
     "derive": {"--alpha": ("1/2", "1"), "--gamma": ("1/2", "0"), "--lr": ("0.5",)},
     "audit": {"--branch": ("-1/2", "-1", "0"), "--optimizer": ("sgd", "adam", "muon", "lion", "adamw"),
