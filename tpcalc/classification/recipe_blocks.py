@@ -23,7 +23,7 @@ from .verdict import Verdict, judge_exponents
 
 
 def scaled(b: Branch) -> sp.Expr:
-    """An MLP behind a trained multiplier for every coordinate, as LayerScale has it."""
+    """An MLP whose output is multiplied, coordinate by coordinate, by a trained vector, as in LayerScale."""
     return b.trained("s") * b.let("r", mlp(2)(b))
 
 

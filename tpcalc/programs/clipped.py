@@ -23,7 +23,8 @@ SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "g
 
 @dataclass(frozen=True)
 class Clipped:
-    """An optimizer that sees gradients times min(1, norm / |G|), |G| the norm of all matrices' gradients together.
+    """An optimizer that sees gradients times min(1, norm / |G|); |G|^2 is the mean over layers of all
+    matrices' squared gradients.
 
     Parameters
     ----------

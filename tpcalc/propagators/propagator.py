@@ -1,6 +1,6 @@
-"""What every reading of a linear-memory residual network offers to the training loop.
+"""What every propagator offers to the training loop.
 
-A *medium* is the body of the network between read-in and read-out, as it answers the rows of a new
+A *propagator* is the body of the network between embedding and readout, as it answers the rows of a new
 training step: the forward rows with their covariance to the earlier rows, then the backward rows.
 The loop over steps (``training.py``) is the same for all media: layers or layer time, exact.
 """
