@@ -40,7 +40,7 @@ class ResNet(Residual):
         None, "rms": the block's input is divided by its root mean square, or "layer": its mean over coordinates is
         subtracted before that, as LayerNorm does.
     train_embedding_readout:
-        whether read-in and read-out are trained, by the same optimizer.
+        whether embedding and readout are trained, by the same optimizer.
     matrices:
         of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
     norm_position:

@@ -94,7 +94,7 @@ class HyperConnections:
 
     h = a_1 x_1 + a_2 x_2, and x_i becomes sum_j A_ij x_j + eps b_i f(h).
 
-    Both streams start as U xi, and the read-out reads their sum. Coefficients are not trained. Source: Zhu et al. 2024,
+    Both streams start as U xi, and the readout reads their sum. Coefficients are not trained. Source: Zhu et al. 2024,
     arXiv:2409.19606, static hyper-connections at expansion rate 2.
 
     Parameters

@@ -2,7 +2,7 @@
 
 A *propagator* is the body of the network between embedding and readout, as it answers the rows of a new
 training step: the forward rows with their covariance to the earlier rows, then the backward rows.
-The loop over steps (``training.py``) is the same for all media: layers or layer time, exact.
+The loop over steps (``training.py``) is the same for all propagators: layers or layer time, exact.
 """
 
 from __future__ import annotations
