@@ -1,4 +1,4 @@
-"""Muon in a medium: the orthogonal factors of layers, from the Gram matrices of the rows that a medium has learned."""
+"""Muon in a propagator: orthogonal factors of layers, from Gram matrices of the rows that a propagator learned."""
 
 from __future__ import annotations
 

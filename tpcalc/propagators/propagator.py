@@ -25,8 +25,8 @@ class Rows(NamedTuple):
 
 
 class Gradients(Protocol):
-    """What a medium has learned of rows up to a step: C0 and C1 at every place (layers, or layer times), (places, N, N)
-    covariances of the stream and of its gradients; rows: of a step."""
+    """What a propagator has learned of rows up to a step: C0 and C1 at every place (layers, or layer times),
+    (places, N, N) covariances of the stream and of its gradients; rows: of a step."""
 
     @property
     def rows(self) -> int: ...
@@ -43,7 +43,8 @@ class UpdateKernels(Protocol):
     gradients decide how a step's rows are mixed."""
 
     def weights(self, propagator: Gradients, step: int) -> np.ndarray:
-        """w of the updates before ``step``, at the places of the medium, which has trained up to there: (places, m, m).
+        """w of the updates before ``step``, at the places of the propagator, which has trained up to there:
+        (places, m, m).
 
         The matrices of a layer are rho W_0 - g sum over rows a, b of w[a, b] times the outer product of gradient a and
         input b.

@@ -1,4 +1,4 @@
-"""Gamma and C of Tensor Programs VI from a trained medium, at finite depth and in the limit, without an L x L array.
+"""Gamma and C of Tensor Programs VI from a trained propagator, at finite depth and in the limit, without L x L arrays.
 
 A source at layer m (a hat-ket of W_0^m) sends a wave to both sides. To its right x^l = TF^l x^(l-1) and
 delta^l = Q^l x^l, with TF^l = (I - A^l Q^l)^-1; to its left delta^(l-1) = TB^l delta^l and x^l = P^l delta^l,

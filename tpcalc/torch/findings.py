@@ -68,7 +68,7 @@ def branch_cause(measured: float, expected: float, normalized: bool, skipped: bo
         return "the multiplier is upside down: n^1/2 for n^-1/2, base depth over depth for depth over base depth"
     if measured > expected:
         return ("the branch multiplier is missing or too large: never applied, or a buffer that held it was lost, as "
-                "behind to_empty")
+                "after to_empty")
     return "the branch shrinks twice, by its multiplier and by its initialization, or its multiplier is too small"
 
 
