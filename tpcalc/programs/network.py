@@ -84,7 +84,7 @@ class Network(ABC):
 
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
-        """The families of the streams behind each sublayer of a layer."""
+        """The families of the streams after each sublayer of a layer."""
         return (self.streams,)
 
     def read(self, at: tuple[sp.Expr, ...]) -> sp.Expr:

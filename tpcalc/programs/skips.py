@@ -1,6 +1,6 @@
 """Skip connections: functions that write how a sublayer's streams go on.
 
-A skip is given a ``Junction``, and returns what the streams are behind the sublayer, one expression for each. The
+A skip is given a ``Junction``, and returns what the streams are after the sublayer, one expression for each. The
 built-in ones and a user's own use the same door; the backward pass and the updates follow from what was written.
 """
 
@@ -22,7 +22,7 @@ class Junction:
     """Where a residual sublayer joins the streams that pass it, while it is being written.
 
     streams: the vectors that it finds; number: what its names end with, the sublayer's number within its layer where
-    there are several; enter: what stands behind ``branch``; let, trained: write a vector of this sublayer, and give a
+    there are several; enter: what stands after ``branch``; let, trained: write a vector of this sublayer, and give a
     coordinatewise trained vector of this layer, which starts at 1, by names without that number.
     """
 

@@ -176,7 +176,7 @@ class Transformer(Residual):
 
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
-        """The families of the streams behind each sublayer; behind the last, those of the network."""
+        """The families of the streams after each sublayer; after the last, those of the network."""
         within = tuple(named_family(Vector, one.name.replace("x", "y")) for one in self.streams)
         return (*(within,) * (len(self.sublayers) - 1), self.streams)
 

@@ -62,8 +62,8 @@ def branch_cause(measured: float, expected: float, normalized: bool, skipped: bo
     if skipped:
         return "the multiplier is on the skip connection, not on the branch"
     if normalized and measured > expected:
-        return ("a norm behind the matrix cancels its initial size, and with it a multiplier that was made a part of "
-                "it: multiply behind the norm")
+        return ("a norm after the matrix cancels its initial size, and with it a multiplier that was made a part of "
+                "it: multiply after the norm")
     if abs(measured + expected) < 0.2 < abs(expected):
         return "the multiplier is upside down: n^1/2 for n^-1/2, base depth over depth for depth over base depth"
     if measured > expected:
