@@ -25,7 +25,7 @@ TEXT = "; text is read as fractions.Fraction reads it, such as '1/2'"
 
 
 def short(value: object) -> str:
-    """``repr`` of what was given, cut where it is long."""
+    """``repr`` of what was given, cut to 120 characters; "a whole number of N bits" for integers of more than 256."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"a whole number of {value.bit_length()} bits"
     try:

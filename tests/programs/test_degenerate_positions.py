@@ -42,7 +42,7 @@ def outputs(net: tp.Transformer, task: tp.Sequences, opt: object, width: object 
 def test_no_update_comes_out_of_rounding(opt: object, causal: bool) -> None:
     net = tp.Transformer(head_dim=2, positions=3, causal=causal)
     for width in (32, tp.oo):
-        with pytest.raises(ValueError, match="at step 0 all positions of every sequence are alike behind the norm"):
+        with pytest.raises(ValueError, match="at step 0 all positions of every sequence are alike after the norm"):
             tp.Problem(net, alike(0, (1.0, 2.0, 0.5)), opt, SCALE, 2, width)
     tp.Problem(net, alike(2), opt, SCALE, 2, 32)  # nothing is read of the last update
     tp.Problem(net, alike(0, (1.0, -1.0, 1.0)), opt, SCALE, 2, 32)
@@ -101,7 +101,7 @@ def test_alike_is_what_attention_meets(options: dict, refused: bool) -> None:
     rounded = tp.Sequences(task.inputs * (1 + 1e-15 * np.random.default_rng(0).normal(size=task.inputs.shape)),
                            task.targets)
     if refused:
-        with pytest.raises(ValueError, match="alike behind the norm"):
+        with pytest.raises(ValueError, match="alike after the norm"):
             tp.Problem(net, task, tp.SignSGD(0.3), SCALE, 2, 32)
     else:
         found = outputs(net, task, tp.SignSGD(0.3))

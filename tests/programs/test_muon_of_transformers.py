@@ -52,8 +52,8 @@ def test_rounding_is_no_direction(causal: bool, steps: int | None) -> None:
     def outputs(inputs: np.ndarray) -> np.ndarray:
         return tp.train(net, tp.Sequences(inputs, y), opt, SCALE, 2, 32, method="dense", seed=1).outputs
     assert np.abs(outputs(x) - outputs(x * (1 + 1e-15))).max() < 1e-9
-    x[0, 1] = 2 * x[0, 1, 0] * np.array([[1.0], [2.0], [3.0]])  # alike behind the norm
-    with pytest.raises(ValueError, match="at step 0 all positions of every sequence are alike behind the norm"):
+    x[0, 1] = 2 * x[0, 1, 0] * np.array([[1.0], [2.0], [3.0]])  # alike after the norm
+    with pytest.raises(ValueError, match="at step 0 all positions of every sequence are alike after the norm"):
         outputs(x)
     later = tp.Transformer(head_dim=2, positions=3, norm=None)
     tp.Problem(later, tp.Sequences(x, y), opt, SCALE, 2, 32)

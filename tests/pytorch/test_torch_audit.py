@@ -183,7 +183,7 @@ def test_an_output_norm_that_cancels_the_init() -> None:
         return model
 
     found = tpt.audit(make, script(gpt, rate=-1.0)[1], recipe="depth-mup")
-    assert any("norm behind the matrix" in f.cause for f in found.findings if f.pattern == "h.*.mlp.2.weight")
+    assert any("norm after the matrix" in f.cause for f in found.findings if f.pattern == "h.*.mlp.2.weight")
 
 
 def test_a_parameter_in_the_wrong_group() -> None:

@@ -36,7 +36,8 @@ class Derivative(NamedTuple):
 
 @dataclass(frozen=True)
 class ActionTerm:
-    """A number times a derivative of a kernel, times r, the weight w and e or C^1, each where it says so."""
+    """One term of a density, as data: number * derivative, times w if ``weighed``, r if ``tangent``, and the letter
+    ``cotangent``."""
 
     number: int
     derivative: Derivative

@@ -106,7 +106,8 @@ def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
 
 @dataclass(frozen=True)
 class MemoryPart:
-    """One update of a memory: its outer products are ``share`` times those that ``shown`` shows, at its layer."""
+    """One update of a memory, with the factor ``share`` of its outer products and ``shown``, which gives them at other
+    indices."""
 
     update: Update
     share: sp.Expr

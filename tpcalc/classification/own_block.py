@@ -132,7 +132,7 @@ class RecipeAudit(Short, Aligned):
 
     @property
     def net(self) -> Judged:
-        """The network that is judged; of norms that stand behind a branch with these before it, as ``BLOCKS`` says."""
+        """The network that is judged; of norms that stand after a branch with these before it, as ``BLOCKS`` says."""
         return BLOCKS[self.block]
 
     @property

@@ -23,11 +23,11 @@ from .verdict import Verdict, judge_exponents
 
 
 def scaled(b: Branch) -> sp.Expr:
-    """An MLP behind a trained multiplier for every coordinate, as LayerScale has it."""
+    """An MLP whose output is multiplied, coordinate by coordinate, by a trained vector, as in LayerScale."""
     return b.trained("s") * b.let("r", mlp(2)(b))
 
 
-# A norm behind a branch, x <- norm(x + eps f(x)), is x <- x + eps |x| f(x / |x|) with one norm at the end, |x| being
+# A norm after a branch, x <- norm(x + eps f(x)), is x <- x + eps |x| f(x / |x|) with one norm at the end, |x| being
 # the root mean square of the sum of all branches: of order one where the stream is, so that powers of L are as before.
 BLOCKS: dict[str, Judged] = {
     ONE: ResNet(), MLP: ResNet("relu", "mlp", norm="rms"), LAYER: Transformer(phi="relu"),

@@ -121,7 +121,7 @@ def _in_width(column: RoleColumn, role: str, optimizer: str, s: sp.Expr) -> Matr
 
 def gradient_power(scaling: WidthScaling, role: str) -> sp.Expr:
     """g, where derivatives in the entries of an effective matrix go like n^-g, losses' derivatives of order one:
-    entries of what it acts on times those of the read-out, but for the read-out itself.
+    entries of what it acts on times those of the readout, but for the readout itself.
 
     >>> gradient_power(width_recipe("muP", 3), "hidden"), gradient_power(width_recipe("NTP", 3), "input")
     (1, 1/2)

@@ -15,7 +15,7 @@ DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class LayerCount:
-    """What counts layers: names that begin with ``stem``, a number behind it; base, target: how many there are."""
+    """How names number layers: ``stem``, then a number; base, target: the number of layers at the two sizes."""
 
     stem: str
     base: int

@@ -47,7 +47,7 @@ class KetCoefficients:
 def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: int,
                       progress: Callable[[int, int], None] | None = None,
                       train_embedding_readout: bool = False) -> KetCoefficients:
-    """Train at infinite width by the coefficient recursion; train_embedding_readout: read-in and read-out too.
+    """Train at infinite width by the coefficient recursion; train_embedding_readout: embedding and readout too.
 
     Raises ``MemoryError`` before the work where the coefficients cannot fit, ``Divergence`` naming step
     and layer where the solution blows up.

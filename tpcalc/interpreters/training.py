@@ -30,7 +30,7 @@ from .lowered import LoweredRun
 from .vectors import ProgramRun
 
 Progress = Callable[[int, int], None]
-SQUARE = Family(Scalar, "square")  # of the features of the first step at the read-out
+SQUARE = Family(Scalar, "square")  # of the features of the first step at the readout
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Statuses: computed from what the checks found, never written down."""
+"""Statuses and the rule for standings; ``checking.Ledger.statuses`` applies it to what the checks found. Never written
+down."""
 
 from __future__ import annotations
 

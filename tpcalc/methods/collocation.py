@@ -72,7 +72,7 @@ class Collocation:
                    problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
-        """The medium of all nodes, by training once more."""
+        """The propagator of all nodes, by training once more."""
         linear = _limit(problem)[1].is_linear
         return propagator_details(problem, outputs, _train(problem, "plain", None)[0][1], linear)
 

@@ -45,12 +45,12 @@ class Reflection:
                    notes, exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
-        """The medium of all nodes, by training once more."""
+        """The propagator of all nodes, by training once more."""
         return propagator_details(problem, outputs, _train(problem, "plain", None)[1])
 
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value, tuple[str, ...]]:
-    """What came out, the medium with what it learned, and notes; samples: how rows stand for inputs."""
+    """What came out, the propagator with what it learned, and notes; samples: how rows stand for inputs."""
     task, opt, depth = problem.of_vectors, problem.opt, problem.layers
     assert depth is not None and isinstance(opt, (SGD, Muon))
     b = rows_per_step(task, samples)

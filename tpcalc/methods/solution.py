@@ -63,7 +63,7 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
 
 def propagator_details(problem: Problem, outputs: np.ndarray, propagator: Value,
                        linear: bool = True) -> PropagatorDetails:
-    """Details from the rows that a medium learned, and from the signal that the losses of ``outputs`` send back."""
+    """Details from the rows that a propagator learned, and from the signal that the losses of ``outputs`` send back."""
     task = problem.task
     chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
     kind = PropagatorDetails if linear else BlockDetails

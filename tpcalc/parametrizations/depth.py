@@ -10,7 +10,7 @@ import sympy as sp
 
 from .._checks import exact, exponent, positive_number, real_number, short, whole_number
 
-EMBEDDING_READOUT_FAMILIES = ("U", "nV")  # families of read-in and read-out, names that no matrix of a block can have
+EMBEDDING_READOUT_FAMILIES = ("U", "nV")  # families of embedding and readout, names that no matrix of a block can have
 
 
 @dataclass(frozen=True)

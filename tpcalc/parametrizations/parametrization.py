@@ -28,7 +28,7 @@ class Parametrization:
     ----------
     width:
         "muP", or another name that ``tp.width.width_recipe`` knows; a ``tp.WidthScaling`` of three layers or more, its
-        first for the read-in, its last for the read-out, those between, which must be alike, for the blocks' matrices;
+        first for the embedding, its last for the readout, those between, which must be alike, for the blocks' matrices;
         or {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
         "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
         trained with the optimizer's eps and decay at every width: powers of these but 0 are refused there.
@@ -164,7 +164,7 @@ class Parametrization:
 
     @property
     def width_scaling(self) -> WidthScaling:
-        """The width scaling of the network's read-in, blocks and read-out, as a perceptron of three layers.
+        """The width scaling of the network's embedding, blocks and readout, as a perceptron of three layers.
 
         Raises ``ValueError`` for a tp.WidthScaling of two layers, or of hidden layers that are not alike.
         """
@@ -198,7 +198,7 @@ class Parametrization:
 
     def beyond_mup(self, ends: bool = True) -> Mapping[str, sp.Expr]:
         """Powers of n by which initial weights ("U", "W", "V") and learning rates of plain gradient descent ("rate of
-        U", ...) differ from muP's; without ``ends``, where read-in and read-out are frozen, those of W alone move."""
+        U", ...) differ from muP's; without ``ends``, where embedding and readout are frozen, those of W alone move."""
         mine, mup = self.width_scaling, width_recipe("muP", 3)
         names = ("U", "W", "V")
         starts = {name: sp.expand((b - a) / 2) for name, a, b in zip(names, mine.p, mup.p)}

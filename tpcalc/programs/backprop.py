@@ -49,7 +49,7 @@ def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], i
     signals: of every output, which no statement reads, what holds its gradient; trained: vectors that are given for all
     samples and positions alike, whose gradients are asked for.
     forward: statements of vectors and scalars, each assigned once; a product of a matrix with a vector that has a name
-    stands alone, or times a number in a sum. Members without an index, such as a read-in that is not trained, are
+    stands alone, or times a number in a sum. Members without an index, such as an embedding that is not trained, are
     constants; so are scalars that no statement assigns. name: what holds the gradient of a vector or scalar. unit: the
     branch multiplier, whose powers are kept out of gradients. A sum over positions stands alone. Raises ``ValueError``
     for statements that it cannot go back through, and for vectors and scalars of other layers, naming them.

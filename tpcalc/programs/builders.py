@@ -167,7 +167,7 @@ def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
 
 
 def require_embedding_readout(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:
-    """Raise ``ValueError`` for what read-in and read-out cannot differ in where they are one."""
+    """Raise ``ValueError`` for what embedding and readout cannot differ in where they are one."""
     if not net.ties_embedding_readout:
         return
     if d_in != d_out:

@@ -23,7 +23,8 @@ SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "g
 
 @dataclass(frozen=True)
 class Clipped:
-    """An optimizer that sees gradients times min(1, norm / |G|), |G| the norm of all matrices' gradients together.
+    """An optimizer that sees gradients times min(1, norm / |G|); |G|^2 is the mean over layers of all
+    matrices' squared gradients.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class Clipped:
         ``max_norm = norm * abs(branch) * (L / base_depth)**-alpha * L**(1/2)``, is the same: with alpha = 1/2 and
         the other two 1 it is ``norm`` itself.
 
-    Read-in and read-out, where they are trained, and gains are multiplied by the same number and do not count: of
+    Embedding and readout, where they are trained, and gains are multiplied by the same number and do not count: of
     parameters of order one, as muP has them, the share in the squared norm falls like 1 / n. A step on a batch is
     clipped after the mean over it, as PyTorch does.
 

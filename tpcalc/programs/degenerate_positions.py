@@ -33,7 +33,7 @@ def require_choices(net: Transformer, task: Sequences, opt: Optimizer) -> None:
     step = first_undecided(opt, [one < INDISTINCT for one in apart], ROUNDED, SHARE)
     if step is not None:
         raise NotCovered(f"task: got at step {step} all positions of every sequence are alike"
-                         f"{' behind the norm' if normed else ''}, differing by {apart[step]:.1e} at most, with "
+                         f"{' after the norm' if normed else ''}, differing by {apart[step]:.1e} at most, with "
                          f"{short(opt)}; attention has no choice, and its queries and keys no gradient to take a "
                          f"direction from; expected at least {INDISTINCT:.0e}")
 

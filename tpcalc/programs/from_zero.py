@@ -13,7 +13,7 @@ from .program import Assign, Loop, Program, Statement
 
 
 def from_zero(program: Program, *names: str) -> Program:
-    """The program with matrices of these families starting at 0, such as the read-outs of branches.
+    """The program with matrices of these families starting at 0, such as the readouts of branches.
 
     A product W_t x becomes (W_t - W_0) x, and so do those with the transpose: updates are the same, and W_0, still
     drawn, falls out. Optimizers that shrink W_0 are refused: what is left of it would not be W_0. Any reading of

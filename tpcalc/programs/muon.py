@@ -36,7 +36,7 @@ class Muon:
     weight_decay, independent:
         decoupled, W <- (1 - lr weight_decay) W before the update; independent of the rate, W <- (1 - weight_decay) W.
 
-    It moves matrices; read-in and read-out are vectors, and stay frozen. Singular values that are 0 are left 0: a
+    It moves matrices; embedding and readout are vectors, and stay frozen. Singular values that are 0 are left 0: a
     direction in which the gradient of an infinitely wide network vanishes is refused by name, since at every finite
     width a fluctuation would be blown up to order one there. Where no rule counts directions (positions, unusual skips
     and places of norms) real networks beside the particles tell them. Raises ``ValueError`` for numbers that are not

@@ -64,7 +64,7 @@ class Network(ABC):
 
     @property
     def ties_embedding_readout(self) -> bool:
-        """Is the read-out the read-in, over n?"""
+        """Is the readout the embedding, over n?"""
         return False
 
     @property
@@ -74,7 +74,7 @@ class Network(ABC):
 
     @property
     def readout(self) -> tuple[sp.Expr, ...]:
-        """What the read-out weighs the streams with, one for each: x, x2, ..., all of which start as U xi."""
+        """What the readout weighs the streams with, one for each: x, x2, ..., all of which start as U xi."""
         return (sp.Integer(1),)
 
     @property
@@ -84,16 +84,16 @@ class Network(ABC):
 
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
-        """The families of the streams behind each sublayer of a layer."""
+        """The families of the streams after each sublayer of a layer."""
         return (self.streams,)
 
     def read(self, at: tuple[sp.Expr, ...]) -> sp.Expr:
-        """What the read-out reads: the streams at these indices, weighed."""
+        """What the readout reads: the streams at these indices, weighed."""
         return sp.Add(*(weight * stream[at] for weight, stream in zip(self.readout, self.streams)))
 
     @property
     def reads_one_stream(self) -> bool:
-        """Is what the read-out reads the stream x by itself?"""
+        """Is what the readout reads the stream x by itself?"""
         return self.readout[0] == 1 and not any(self.readout[1:])
 
     @cached_property

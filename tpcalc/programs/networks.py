@@ -40,7 +40,7 @@ class ResNet(Residual):
         None, "rms": the block's input is divided by its root mean square, or "layer": its mean over coordinates is
         subtracted before that, as LayerNorm does.
     train_embedding_readout:
-        whether read-in and read-out are trained, by the same optimizer.
+        whether embedding and readout are trained, by the same optimizer.
     matrices:
         of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
     norm_position:
@@ -54,7 +54,7 @@ class ResNet(Residual):
         ``tpcalc.programs.blocks.Branch.trained`` says how it moves.
     skip:
         None, for the stream as it is; a ``tp.Skip`` or ``tp.HyperConnections``; or a function that is given a
-        ``tpcalc.programs.skips.Junction`` and returns what the stream is behind the block.
+        ``tpcalc.programs.skips.Junction`` and returns what the stream is after the block.
     mlp_ratio:
         of "mlp" blocks of two matrices and of "glu": the width of the hidden layer over that of the stream, r, a whole
         number. The matrices are W1 of shape (r n, n), whose rows are those of W1_1, ..., W1_r, and the last one of

@@ -42,7 +42,7 @@ class NormalizedSGD:
     plain gradient descent with a rate of its own for every matrix and layer. Source: appendix E.1.2 of Tensor Programs
     VI for the outer products [tensor_programs_vi/outer_product].
 
-    It moves matrices; read-in and read-out are vectors, and stay frozen. Training raises ``Divergence``, naming step,
+    It moves matrices; embedding and readout are vectors, and stay frozen. Training raises ``Divergence``, naming step,
     layer and matrix, where a gradient is 0, at the last step too, or within rounding (10^-6 of what outer products in
     the layer sum up to without their signs; float32 is refused), and where it vanishes at infinite width alone, as at
     the first step of targets 0: there is no limit, since networks move along a fluctuation there, by as much as

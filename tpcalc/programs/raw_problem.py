@@ -64,7 +64,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     scaling:
         a ``tp.theory.DepthwiseScaling``.
     net:
-        the block, usually "pre_nonlin", and whether ends are trained (by the learning rate of all others); the read-out
+        the block, usually "pre_nonlin", and whether ends are trained (by the learning rate of all others); the readout
         acts on the stream.
     task:
         inputs enter divided by sqrt(D), D = d_in, in all parametrizations of the source.
@@ -80,7 +80,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     weight_decay:
         the lambda of W <- (1 - eta0 lambda) W beside the update (appendix L), of all trained weights.
 
-    Raises ``ValueError`` for parts of other types, and ``NotCovered`` where read-in, blocks and read-out
+    Raises ``ValueError`` for parts of other types, and ``NotCovered`` where embedding, blocks and readout
     would need learning rates of their own, and for infinite sizes at which the parametrization has no limit in which
     features are learned. Source: Depthwise Hyperparameter Transfer, (1) to (3), (133) and (138)
     [depthwise_transfer/parametrization].
@@ -127,7 +127,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
 
 def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: int | None, blocks: int | None
              ) -> tuple[DepthScaling, float]:
-    """The depth scaling of the blocks and the learning rate of all; moves: n-free rates of read-in, blocks, read-out.
+    """The depth scaling of the blocks and the learning rate of all; moves: n-free rates of embedding, blocks, readout.
 
     A block's weights, in units of standard deviations, move by its rate times its multiplier eps, ends by theirs.
     """

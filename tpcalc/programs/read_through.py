@@ -1,4 +1,4 @@
-"""Read-outs that act on an activation of the last layer: the program of such a training, from that of another."""
+"""Readouts that act on an activation of the last layer: the program of such a training, from that of another."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ READ, SIGNAL = Family(Vector, "r"), Family(Vector, "dr", r"\delta r")
 
 
 def read_through(program: Program, phi: sp.Expr | str) -> Program:
-    """The training of a tp.ResNet with the read-out f = V^T phi(x^L) in the place of V^T x^L.
+    """The training of a tp.ResNet with the readout f = V^T phi(x^L) in the place of V^T x^L.
 
-    The backward pass through phi is derived, and a read-out that is trained moves by phi(x^L). Real networks, particles
+    The backward pass through phi is derived, and a readout that is trained moves by phi(x^L). Real networks, particles
     and common draws take the result; ``tp.kernel_fn`` has its lazy limit as ``readout``.
 
     phi: as in ``tp.ResNet``. Raises ``ValueError`` for functions that are not finite, and for programs that are not
-    those of ``tp.program`` of a tp.ResNet, or have such a read-out. Source: Depthwise Hyperparameter Transfer, (1)
+    those of ``tp.program`` of a tp.ResNet, or have such a readout. Source: Depthwise Hyperparameter Transfer, (1)
     [depthwise_transfer/parametrization].
 
     >>> import tpcalc as tp
@@ -86,5 +86,5 @@ def _reads_several(program: Program) -> bool:
 
 
 def _reads(program: Program) -> bool:
-    """Has the program such a read-out already?"""
+    """Has the program such a readout already?"""
     return any(one.target.same_family(READ[l]) for one in assignments(program.body))

@@ -210,7 +210,7 @@ class Residual(Network):
         return multiplied_out(eps * value)
 
     def _normed(self, branch: Branch, x: Vector, letter: str, number: str, scale: sp.Expr = sp.Integer(1)) -> sp.Expr:
-        """The vector behind its norm, times ``scale``, and times gains where there are."""
+        """The vector after its norm, times ``scale``, and times gains where there are."""
         assert self.norm is not None
         *first, last = NORMS[self.norm]
         for step in first:

@@ -25,7 +25,7 @@ def schedule(peak: float, steps: int, warmup: int = 0, fall: str = "constant", f
     steps, warmup:
         of the training, and of the rise: rates peak / warmup, 2 peak / warmup, ..., peak.
     fall, floor:
-        "constant", "linear" or "cosine", from the peak at the first step behind the rise to ``floor``, which would be
+        "constant", "linear" or "cosine", from the peak at the first step after the rise to ``floor``, which would be
         the rate of the step after the last.
 
     Raises ``ValueError`` for a peak that is not positive, a floor above it, and a rise longer than the training.

@@ -1,6 +1,6 @@
 """Skip connections: functions that write how a sublayer's streams go on.
 
-A skip is given a ``Junction``, and returns what the streams are behind the sublayer, one expression for each. The
+A skip is given a ``Junction``, and returns what the streams are after the sublayer, one expression for each. The
 built-in ones and a user's own use the same door; the backward pass and the updates follow from what was written.
 """
 
@@ -22,7 +22,7 @@ class Junction:
     """Where a residual sublayer joins the streams that pass it, while it is being written.
 
     streams: the vectors that it finds; number: what its names end with, the sublayer's number within its layer where
-    there are several; enter: what stands behind ``branch``; let, trained: write a vector of this sublayer, and give a
+    there are several; enter: what stands after ``branch``; let, trained: write a vector of this sublayer, and give a
     coordinatewise trained vector of this layer, which starts at 1, by names without that number.
     """
 
@@ -94,7 +94,7 @@ class HyperConnections:
 
     h = a_1 x_1 + a_2 x_2, and x_i becomes sum_j A_ij x_j + eps b_i f(h).
 
-    Both streams start as U xi, and the read-out reads their sum. Coefficients are not trained. Source: Zhu et al. 2024,
+    Both streams start as U xi, and the readout reads their sum. Coefficients are not trained. Source: Zhu et al. 2024,
     arXiv:2409.19606, static hyper-connections at expansion rate 2.
 
     Parameters

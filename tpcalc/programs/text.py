@@ -25,7 +25,7 @@ class Text:
 
         The vocabulary is that of the task: characters that occur in it, in the order of the alphabet. Inputs have a
         dimension for those that are read: nothing reads or trains the embeddings of others; or, with ``whole``, for all
-        of the vocabulary, as where the read-out is the embedding.
+        of the vocabulary, as where the readout is the embedding.
 
         >>> import tpcalc as tp
         >>> text = tp.tasks.text(steps=1, batch=2, positions=4)

@@ -54,14 +54,14 @@ class Transformer(Residual):
     phi:
         the activation, as in ``tp.ResNet``.
     train_embedding_readout:
-        whether read-in and read-out are trained.
+        whether embedding and readout are trained.
     attention:
         "softmax", or a function of a Branch that is put in its place.
     queries_per_key:
         query heads that share one key and value head, G: 1 is attention of many heads. Of W_k and W_v the rows of every
         G-th head alone are read; the limit has infinitely many groups of G heads.
     tied:
-        whether the read-out is the read-in, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
+        whether the readout is the embedding, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
         gradients of both. The first output is then not 0 at infinite width: x^0 overlaps U, so that it is the input
         itself, plus what sublayers bring.
     norm_position, norm_scale, gains, skip:
@@ -176,7 +176,7 @@ class Transformer(Residual):
 
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
-        """The families of the streams behind each sublayer; behind the last, those of the network."""
+        """The families of the streams after each sublayer; after the last, those of the network."""
         within = tuple(named_family(Vector, one.name.replace("x", "y")) for one in self.streams)
         return (*(within,) * (len(self.sublayers) - 1), self.streams)
 

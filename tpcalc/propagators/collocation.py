@@ -161,7 +161,7 @@ class CollocationPropagator:
         return Rows(state[:, :m], state[:, wide:wide + m], None if own is None else state[:, wide + m:])
 
     def _passengers(self, step: int, start: Rows) -> Rows:
-        """Passengers of a packed medium: where they end is linear in where they start, which spans at most d_in
+        """Passengers of a packed propagator: where they end is linear in where they start, which spans at most d_in
         dimensions, so that a basis is carried."""
         weights, basis = spanned(np.concatenate([start.p, start.s], axis=1))
         ended = [self._sweep(True, step, Rows(*np.split(row[None], 2, axis=1)), store=False) for row in basis]
@@ -169,7 +169,7 @@ class CollocationPropagator:
                     weights @ np.concatenate([rows.s for rows in ended]))
 
     def _carried(self, forward: bool, m: int, state: np.ndarray, passed: int) -> int:
-        """Carry the state of a packed medium, in place, from element to element; how many it has passed."""
+        """Carry the state of a packed propagator, in place, from element to element; how many it has passed."""
         if not self.packed or passed == self.mesh.elements:
             return passed
         mine, other = cast(tuple[PackedDirectionSolution, ...], self.halves if forward else self.halves[::-1])

@@ -17,10 +17,11 @@ from .packed import Triangles
 
 @dataclass
 class PackedDirectionSolution:
-    """What one direction has found at the nodes, as in ``DirectionSolution``, for one row a step of a linear block.
+    """What one direction of the sweep has found at the nodes, as in ``DirectionSolution``, for one row a step of a
+    linear block.
 
     P, A and r hold strict lower triangles by rows, (nodes, N (N - 1) / 2); S and C lower ones, (nodes, N (N + 1) / 2).
-    N is noise rho_a rho_b C.
+    The noise of rows a, b is ``noise`` rho_a rho_b C; there is no field for it. N in the shapes is the number of rows.
     """
 
     noise: float

@@ -2,7 +2,7 @@
 
 x = P delta + x_left and delta = Q x + delta_right, with x_left (covariance S) and delta_right (R)
 independent: <x x> = G (S + P R P^T) G^T with G = (I - P Q)^-1, <delta delta> its mirror. All functions
-take (..., N, N) arrays, one node or a stack of them, of any medium.
+take (..., N, N) arrays, one node or a stack of them, of any propagator.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray)
 
 
 def at_times(propagator: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
-    """<x|x> or <delta|delta> of a trained medium at layer times in [0, 1], shape (times, N, N).
+    """<x|x> or <delta|delta> of a trained propagator at layer times in [0, 1], shape (times, N, N).
 
     At finite depth, those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate
     values anywhere.

@@ -1,9 +1,9 @@
-"""Read-in and read-out: what an end of the network sends into the body, and what it reads off the other way.
+"""Embedding and readout: what an end of the network sends into the body, and what it reads off the other way.
 
 The weights of an end are d vectors, Z_t = rho_t Z_0 - sum_(b < t) w_ab phi_b y_b, where phi_b are the features of row b
-(its input at the read-in, its loss derivative at the read-out) and y_b is the signal that arrives from the body
-(delta^0, x^L). Row a enters the body as phi_a . Z_t: a trained end reflects what arrives, P^0 = -w o Xi at the read-in,
-Q^L = -w o (chi chi^T) at the read-out. Frozen ends are those with w = 0, rho = 1.
+(its input at the embedding, its loss derivative at the readout) and y_b is the signal that arrives from the body
+(delta^0, x^L). Row a enters the body as phi_a . Z_t: a trained end reflects what arrives, P^0 = -w o Xi at the
+embedding, Q^L = -w o (chi chi^T) at the readout. Frozen ends are those with w = 0, rho = 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Densities of blocks phi(W x) where an update mixes rows: a matrix for every layer and step, as Muon's.
+"""Densities of blocks phi(W x) where an update mixes rows: by a matrix w_ab over the rows of a
+step, one for every layer and step, as Muon's.
 
 The update of W is a sum over rows a, b of w_ab dh_a x_b^T / n with dh = phi'(W x) delta. The input is the stream, so
 that what the update adds to an argument u of phi is linear in C0: it stands beside the response r, and what phi
@@ -42,7 +43,8 @@ class MixingForwardLaw(ForwardLaw):
 
 
 class MixingBackwardLaw:
-    """B, its diagonal, and N1 as ``BackwardLaw``, of phi(W x)."""
+    """The backward law (density B, its entry of a row with itself, noise N1; see ``BackwardLaw``) of phi(W x) with
+    mixed rows."""
 
     linear: Linear | None = None
     resolution = 0.0

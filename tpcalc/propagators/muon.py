@@ -1,4 +1,4 @@
-"""Muon in a medium: the orthogonal factors of layers, from the Gram matrices of the rows that a medium has learned."""
+"""Muon in a propagator: orthogonal factors of layers, from Gram matrices of the rows that a propagator learned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CERTAIN = 4.0   # errors that a loss derivative must differ from 0 by
 
 
 class MuonUpdates:
-    """What Muon's updates are made of: (places, m, m) weights of gradients and inputs, for any medium.
+    """What Muon's updates are made of: (places, m, m) weights of gradients and inputs, for any propagator.
 
     rho: (steps,), shares of the initial matrix; slopes: (C0, rho rho) -> E phi'(u) phi'(u) of a block phi(W x), None
     for linear ones. ``spreads``: by step, the smallest over the largest singular value of what an update is

@@ -1,4 +1,4 @@
-"""A trained medium whose triangles stay packed: matrices are unpacked node by node, when they are asked for."""
+"""A trained propagator whose triangles stay packed: matrices are unpacked node by node, when they are asked for."""
 
 from __future__ import annotations
 

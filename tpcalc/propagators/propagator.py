@@ -1,8 +1,8 @@
-"""What every reading of a linear-memory residual network offers to the training loop.
+"""What every propagator offers to the training loop.
 
-A *medium* is the body of the network between read-in and read-out, as it answers the rows of a new
+A *propagator* is the body of the network between embedding and readout, as it answers the rows of a new
 training step: the forward rows with their covariance to the earlier rows, then the backward rows.
-The loop over steps (``training.py``) is the same for all media: layers or layer time, exact.
+The loop over steps (``training.py``) is the same for all propagators: layers or layer time, exact.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Rows(NamedTuple):
 
 
 class Gradients(Protocol):
-    """What a medium has learned of rows up to a step: C0 and C1 at every place (layers, or layer times), (places, N, N)
-    covariances of the stream and of its gradients; rows: of a step."""
+    """What a propagator has learned of rows up to a step: C0 and C1 at every place (layers, or layer times),
+    (places, N, N) covariances of the stream and of its gradients; rows: of a step."""
 
     @property
     def rows(self) -> int: ...
@@ -43,7 +43,8 @@ class UpdateKernels(Protocol):
     gradients decide how a step's rows are mixed."""
 
     def weights(self, propagator: Gradients, step: int) -> np.ndarray:
-        """w of the updates before ``step``, at the places of the medium, which has trained up to there: (places, m, m).
+        """w of the updates before ``step``, at the places of the propagator, which has trained up to there:
+        (places, m, m).
 
         The matrices of a layer are rho W_0 - g sum over rows a, b of w[a, b] times the outer product of gradient a and
         input b.

@@ -68,7 +68,7 @@ class ReflectionPropagator:
 
 @dataclass
 class PackedReflectionPropagator:
-    """The medium for one row a step, with packed triangles: less memory, and less of it read in a step.
+    """The propagator for one row a step, with packed triangles: less memory, and less of it read in a step.
 
     P, Q, G, G' and A, B hold strict lower triangles by rows, (., N (N - 1) / 2); S, R, C0 and C1 lower
     triangles, (., N (N + 1) / 2), C0 and C1 with their weight eps^2 rho rho.

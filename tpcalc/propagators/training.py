@@ -53,7 +53,7 @@ def train_rows(task: Task, propagator: Propagator, samples: str, after_step: Cal
     plain = samples == "plain"
     outputs = np.zeros_like(task.targets)
     probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
-    # row a starts as its input times read-in weights; its backward signal as its loss derivative times read-out ones
+    # row a starts as its input times embedding weights; its backward signal as its loss derivative times readout ones
     read_in, read_out = EmbeddingOrReadout(task.d_in, ends), EmbeddingOrReadout(task.d_out, ends)
     mismatch = largest = 0.0
     for t in range(task.steps):
@@ -76,7 +76,7 @@ def train_rows(task: Task, propagator: Propagator, samples: str, after_step: Cal
             new_rows, new_signal = chi.T @ xi / task.batch, np.eye(task.d_out)
             arrived = propagator.forward(t, read_in.emits(new_rows))
         returned = propagator.backward(t, read_out.emits(new_signal))
-        # <x^0 | delta^0> = <x^L | delta^L>: what the read-in reads of the backward rows is f again
+        # <x^0 | delta^0> = <x^L | delta^L>: what the embedding reads of the backward rows is f again
         mirrored = read_in.reads(returned) @ xi.T
         strength = float(np.max(np.linalg.norm(new_signal, axis=1), initial=0.0))
         if strength > 0:

@@ -118,7 +118,8 @@ def train_real(options: TransformerOptions, limit: AttentionTraining | None,
 
 @dataclass(frozen=True)
 class BestRates:
-    """Best learning rates of real transformers against depth, one batch of the text being repeated.
+    """Best learning rates of real transformers by scaling and depth, with the power of L predicted and measured; one
+    batch is repeated.
 
     rows: a dictionary a scaling and depth: alpha, gamma, depth, optimum, loss (of a position, the least on the grid),
     bracketed. predicted: {"alpha, gamma": power of L of the optimum}, alpha + gamma - 1, where updates of all layers

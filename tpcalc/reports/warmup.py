@@ -16,7 +16,7 @@ from .progress import bar
 
 
 def warmup_tasks() -> dict[str, Callable[[], Any]]:
-    """What is solved, small, by what it warms up: one input a step, batches, many rows, every kind of medium."""
+    """What is solved, small, by what it warms up: one input a step, batches, many rows, every kind of propagator."""
     rng = np.random.default_rng(0)
     one, batch = Task([1.0, 0.8], [1.0, -0.7]), Task(rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3, 2)))
     scale, opt, linear = DepthScaling(), SGD(0.1), ResNet()

@@ -145,7 +145,7 @@ def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.n
 
 
 def segments(propagator: Propagator | PackedSolution) -> LayerSegments | TimeSegments:
-    """The segments of a trained medium with plain rows (step, input)."""
+    """The segments of a trained propagator with plain rows (step, input)."""
     if isinstance(propagator, CollocationPropagator):
         return TimeSegments(propagator)
     assert isinstance(propagator, (ReflectionPropagator, PackedSolution))

@@ -2,7 +2,7 @@
 
 The network's outputs f at width n have cumulants of order n^(1 - k), whose leading terms are derivatives of f(j), the
 output under the tilt. Every layer adds to the Gaussian law of its neighbors what ``density`` makes of its overlaps; a
-trained read-in or read-out is one more layer, whose overlaps are Gram matrices of inputs and of (F, chi).
+trained embedding or readout is one more layer, whose overlaps are Gram matrices of inputs and of (F, chi).
 
 Source: [tpcalc/finite_width].
 """
@@ -31,7 +31,7 @@ class TiltedNetwork:
 
     Rows a = (step, sample), N in all; the samples of a step are its batch and, where asked for, probes, from which
     nothing is learnt. depth: layers; noise, drift: (N, N), what one layer makes of overlaps: eps^2 rho rho and eps g
-    w; noise_end, drift_end: (N, N), the same of read-in and read-out, 1 and 0 where frozen; gram: (N, N), of the
+    w; noise_end, drift_end: (N, N), the same of embedding and readout, 1 and 0 where frozen; gram: (N, N), of the
     inputs; learnt: (N,), False for probes; loss: of the rows that are learnt from.
     """
 
@@ -120,7 +120,7 @@ class Resolvent(NamedTuple):
 
 
 class Body(Protocol):
-    """What lies between read-in and read-out: layers, or layer time.
+    """What lies between embedding and readout: layers, or layer time.
 
     ``round_off``: relative changes that settled sweeps may still make.
     """
@@ -130,7 +130,7 @@ class Body(Protocol):
     round_off: float
 
     def sweep(self, forward: bool, order: int) -> tuple[float, float]:
-        """Carry coefficient ``order`` of the left side's law to the read-out, or the right side's to the read-in;
+        """Carry coefficient ``order`` of the left side's law to the readout, or the right side's to the embedding;
         (largest change, largest value), nan where values are not finite."""
 
     def take(self, base: Value) -> None:
@@ -181,7 +181,7 @@ class TiltedSolution:
 
     direction: (N, d_out), the tilt j is this times the variable of the series, or None for order 0 alone; orders: how
     many coefficients there is room for. f, v, z, chi: (orders, N, d_out): outputs, what they answer to their response
-    field, and z and chi, which enter the read-out.
+    field, and z and chi, which enter the readout.
 
     A sweep through all layers and back makes one more step exact: in order 0 forward in training time; in higher orders
     response fields first, backward in training time, and then the rest. ``solve`` sweeps until nothing changes, or
@@ -197,7 +197,7 @@ class TiltedSolution:
         self.end = Resolvent.empty(orders, 1, n)
         self.f, self.v, self.z, self.chi, self.tilt = (np.zeros(shape) for _ in range(5))
         self.slope = np.zeros((*shape, network.d_out))
-        self.read_out = np.zeros((orders, n, n))  # what the read-out makes of the overlaps of the last node
+        self.read_out = np.zeros((orders, n, n))  # what the readout makes of the overlaps of the last node
         self.read_in = np.zeros((n, n))
         if direction is not None and orders > 1:
             self.tilt[1] = direction
@@ -274,7 +274,7 @@ class TiltedSolution:
         return changed, max(size, also)
 
     def _read_out(self, order: int) -> float:
-        """Outputs, from the law at the last node, and what the read-out sends back; the largest change of it."""
+        """Outputs, from the law at the last node, and what the readout sends back; the largest change of it."""
         network, n = self.network, 2 * self.network.rows
         last = self.left.law.shape[1] - 1
         kernel.resolvent_coefficient(order, 0, *self.end, self.left.law, last, self.right.law, last)

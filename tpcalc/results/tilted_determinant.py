@@ -139,7 +139,7 @@ TANGENTS: dict[str, Tangent] = {
 
 
 class AtReadOut(NamedTuple):
-    """What the read-out's equations are made of: inverse and overlaps C at the last node, (2 N, 2 N); read_out, what is
+    """What the readout's equations are made of: inverse and overlaps C at the last node, (2 N, 2 N); read_out, what is
     made of C; entering (2 N, d_out), z over chi; slope (N, k, m), d chi_k / d f_m; bend (N, m, l), d z_m / d f_l."""
 
     inverse: np.ndarray
@@ -164,7 +164,7 @@ def at_read_out(base: TiltedSolution, series: TiltedSolution | None = None) -> A
 
 
 class ReadOut:
-    """The linearized equations of the read-out: changes (df, dz) of outputs and their partners, from those of p_L.
+    """The linearized equations of the readout: changes (df, dz) of outputs and their partners, from those of p_L.
 
     ``sent``: (p, 2 N d_out), q_L of (df, dz).
     """
@@ -224,7 +224,7 @@ def _end_density(C: np.ndarray, network: TiltedNetwork, first: int) -> np.ndarra
 
 class TiltResponse(NamedTuple):
     """How a solution answers a tilt, as far as covariances and biases read it: f (2, N, d_out), and the changes along
-    the tilt of the determinant's matrices, by their names, and of the read-out's."""
+    the tilt of the determinant's matrices, by their names, and of the readout's."""
 
     f: np.ndarray
     tangents: dict[str, np.ndarray]
@@ -241,7 +241,7 @@ class BiasGradient:
     """b as a linear function of how the solution changes along a tilt.
 
     gradients: of log det M in matrices at layers or nodes, by their names; tangents: how these matrices change along a
-    series; rho: what lies to the left of the read-out.
+    series; rho: what lies to the left of the readout.
     """
 
     tangents: dict[str, Tangent]
@@ -279,7 +279,7 @@ class LayersGradient(BiasGradient):
             layer = LinearizedLayer(base, l, *maps)
             sigma[l] = layer.reflected(layer.facing(sigma[l + 1], "q", "p"), "q", "p")
         gradients = {name: np.zeros((depth, n, n)) for name in TANGENTS}
-        rho = np.zeros((size, size))  # nothing comes back from the read-in's fixed overlaps
+        rho = np.zeros((size, size))  # nothing comes back from the embedding's fixed overlaps
         for l in range(depth):
             layer = LinearizedLayer(base, l, *maps)
             left, right = layer.facing(rho, "p", "q"), layer.facing(sigma[l + 1], "q", "p")

@@ -6,7 +6,7 @@ lies to the left of a layer time answers q by p = rho q, all that lies to its ri
     rho' = b + a rho + rho d + rho c rho,    -sigma' = c + d sigma + sigma a + sigma b sigma.
 
 log det M is minus the integral of tr(c rho) and of what a layer makes of its own answers, tr(alpha + delta), and the
-read-out's determinant; its derivative has both reflections at every layer time.
+readout's determinant; its derivative has both reflections at every layer time.
 
 Source: [tpcalc/finite_width].
 """

@@ -1,9 +1,9 @@
 """The tilted law at infinite depth: differential equations in layer time, by collocation, as power series in the tilt.
 
 Pi' = Theta + Pi Omega Pi and -R' = Omega + R Theta R, Theta and Omega what a layer makes of the overlaps (1 - Pi R)^-1
-Pi and (1 - R Pi)^-1 R. Order 0 is the medium that ``collocation`` solves; above it the equations are linear. A sweep
-marches through the elements of a mesh; in each, nodal values give right-hand sides and their integrals the next nodal
-values, to round-off.
+Pi and (1 - R Pi)^-1 R. Order 0 is the propagator that ``collocation`` solves; above it the equations are linear. A
+sweep marches through the elements of a mesh; in each, nodal values give right-hand sides and their integrals the next
+nodal values, to round-off.
 
 Source: [tpcalc/finite_width].
 """

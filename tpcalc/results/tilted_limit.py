@@ -24,8 +24,8 @@ Values = tuple[np.ndarray, ...]
 
 
 class Known(NamedTuple):
-    """Arrays and how far each may be off, absolutely. least: what their errors are measured by where that is larger
-    than their largest values, which may vanish; () where it never is."""
+    """Arrays and the absolute error of each. A relative error divides by the array's largest value, or by ``least``
+    where that is larger; () for none."""
 
     values: Values
     errors: tuple[float, ...]

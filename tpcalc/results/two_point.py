@@ -1,4 +1,4 @@
-"""Gamma and C of Tensor Programs VI from a trained medium, at finite depth and in the limit, without an L x L array.
+"""Gamma and C of Tensor Programs VI from a trained propagator, at finite depth and in the limit, without L x L arrays.
 
 A source at layer m (a hat-ket of W_0^m) sends a wave to both sides. To its right x^l = TF^l x^(l-1) and
 delta^l = Q^l x^l, with TF^l = (I - A^l Q^l)^-1; to its left delta^(l-1) = TB^l delta^l and x^l = P^l delta^l,
@@ -121,12 +121,12 @@ class TwoPoint:
     """Gamma and C of a trained network with scalar outputs and plain rows (step, input), flattened.
 
     inputs: (N, d_in); signal: (N, 1), the loss derivatives chi, delta^L = chi nV_t. Transfers are found
-    once and kept, of the size of the medium's own arrays. At p = q in the limit Gamma takes the papers'
+    once and kept, of the size of the propagator's own arrays. At p = q in the limit Gamma takes the papers'
     one-sided values, p >= q for forward and p <= q for backward sources.
 
     Source: Tensor Programs VI, Lemma D.1 [tensor_programs_vi/lemma_d1] (finite depth) and Proposition C.4
     [tensor_programs_vi/proposition_c4] (the limit); sources are scaled by sqrt(L) eps, hence vanish in the limit for
-    alpha > 1/2. sign: of the branch multiplier, which a medium of layer time knows by its square.
+    alpha > 1/2. sign: of the branch multiplier, which a propagator of layer time knows by its square.
     """
 
     def __init__(self, propagator: Value, inputs: np.ndarray, signal: np.ndarray, train_embedding_readout: bool = False,

@@ -109,7 +109,7 @@ def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo,
 
     inputs: (G, S, d), sequences of positions, read in by frozen Gaussian weights, so that overlaps at first are x x^T
     without a division by d; depth: a number of layers, or ``tp.oo``, where the kernels of a layer's sublayers add. The
-    read-out is the stream at a position, linear and frozen.
+    readout is the stream at a position, linear and frozen.
 
     Raises ``ValueError`` for arrays of other shapes and positions that are 0, ``Divergence`` for scalings at which
     there is no limit. Source: [tpcalc/action_principle].
@@ -166,7 +166,7 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     """Train a residual network of such layers at infinite width, number of heads and depth, at (1/2, 1/2).
 
     inputs: (steps, batch, positions, d_in); targets: (steps, batch, positions, d_out). Outputs are f = V^T x at every
-    position, without a final norm; read-in and read-out are frozen. The loss is the sum over positions, and the mean
+    position, without a final norm; embedding and readout are frozen. The loss is the sum over positions, and the mean
     over the sequences of a batch. The optimizer trains all matrices of all layers, in the units of ``tp.SGD``.
 
     Raises ``ValueError`` for arrays of other shapes, exponents other than (1/2, 1/2), and decay that leaves nothing of

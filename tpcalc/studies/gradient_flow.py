@@ -22,7 +22,7 @@ FEWEST = 4  # steps of a descent from one point to the next
 
 @dataclass(frozen=True, repr=False)
 class GradientFlow(Tabled, Short):
-    """A network trained by gradient flow on one batch.
+    """Outputs and losses of a network under gradient flow on one batch, against training time.
 
     times: (points + 1,), from 0, training time in units of learning rate times steps; outputs: (points + 1, batch,
     d_out); probe_outputs: (points + 1, m, d_out) or None; losses: (points + 1,), means over the batch; steps: (k,), of

@@ -92,7 +92,7 @@ class KernelFunction:
 
         get="ntk": gradient flow of the batch's mean of (f - y)^2 / 2, which moves all outputs from 0 by
         df/dt = -K (f - y) / N1, until training time ``time``; infinite time is kernel regression. get="nngp": the mean
-        of the posterior of a network of which the read-out alone is trained, at infinite time. ridge: what the kernel's
+        of the posterior of a network of which the readout alone is trained, at infinite time. ridge: what the kernel's
         diagonal is raised by, at infinite time.
 
         Repeated inputs have the mean of their targets: eigenvalues below 1e-13 of the largest count as 0.
@@ -165,8 +165,8 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     """The kernels of ``net`` in the lazy limit: infinite width, and features that do not move.
 
     depth: a number of layers, or ``tp.oo``; scale: of branches and updates, (1/2, 1/2) by default;
-    train_embedding_readout: whether the gradients in read-in and read-out count, by default what the network says;
-    readout: what the read-out is applied to, the stream itself or an activation of it.
+    train_embedding_readout: whether the gradients in embedding and readout count, by default what the network says;
+    readout: what the readout is applied to, the stream itself or an activation of it.
 
     Kernels come from the statements of the block: its covariance kappa, its slope kappa_12 and its tangent kernels, at
     initialization, where streams are Gaussian. So blocks that act on the stream first, such as "pre_nonlin", are

@@ -29,7 +29,7 @@ MATRICES = tuple(Family(Matrix, name) for name in ("W", "V"))
 
 @dataclass(frozen=True)
 class ProgramExample:
-    """A program with what a reading of it needs besides: ``read_program_coefficients(*example)``."""
+    """A program with what an interpreter of it needs besides: ``read_program_coefficients(*example)``."""
 
     program: Program
     sizes: Mapping[sp.Symbol, int]

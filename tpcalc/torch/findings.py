@@ -62,13 +62,13 @@ def branch_cause(measured: float, expected: float, normalized: bool, skipped: bo
     if skipped:
         return "the multiplier is on the skip connection, not on the branch"
     if normalized and measured > expected:
-        return ("a norm behind the matrix cancels its initial size, and with it a multiplier that was made a part of "
-                "it: multiply behind the norm")
+        return ("a norm after the matrix cancels its initial size, and with it a multiplier that was made a part of "
+                "it: multiply after the norm")
     if abs(measured + expected) < 0.2 < abs(expected):
         return "the multiplier is upside down: n^1/2 for n^-1/2, base depth over depth for depth over base depth"
     if measured > expected:
         return ("the branch multiplier is missing or too large: never applied, or a buffer that held it was lost, as "
-                "behind to_empty")
+                "after to_empty")
     return "the branch shrinks twice, by its multiplier and by its initialization, or its multiplier is too small"
 
 

@@ -65,7 +65,7 @@ class Measure:
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
         for p in patterns:
             branch, update = (powers.get((q, p), Power(math.nan, math.nan)) for q in ("branch", "update"))
-            if _average(deepest, "dimensions", p) < 2:  # a vector behind the stream does not grow with it
+            if _average(deepest, "dimensions", p) < 2:  # a vector after the stream does not grow with it
                 update = _of_outputs(p, update, powers, deepest)
             if not update.is_known:
                 left.append(f"{p}: no update at the first step, or a gradient of zero")

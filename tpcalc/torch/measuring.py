@@ -47,9 +47,9 @@ def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimi
     branch: that times the parameter's own size, which is what a branch adds to the stream, relative to it, whatever
     normalizes it; update: that times how far the first update goes along its gradient, which is by how much it changes
     the layer's output; where directions of the optimizer grow with gradients, the loss's own size is taken out.
-    invariance: the share of the gradient along the parameter, zero where a norm is behind it; degree: of the direction
+    invariance: the share of the gradient along the parameter, zero where a norm is after it; degree: of the direction
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,
-    and what groups say; signal: what a module behind the stream returns; skip: what is left of the stream behind a
+    and what groups say; signal: what a module after the stream returns; skip: what is left of the stream after a
     layer; growth: of the stream; loss.
     """
     plain = _step(make, config, optimizer, loss, batch, layers, seed, 1.0)
@@ -121,14 +121,14 @@ class Locations:
         early = [i for location, i in enumerate(order) if i in self.next and (location + 1) % stride == 0
                  and not self.sizes[i] > GROWTH * self.sizes[self.first]]
         self.early = early or [self.first]
-        self.signals: dict[str, float] = {}  # root mean squares of what modules behind the stream return
+        self.signals: dict[str, float] = {}  # root mean squares of what modules after the stream return
 
     def local_gradients(self, parameters: Mapping[str, Tensor],
                         returned: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
         """name -> (gradient along a drawn direction, the direction's size times that of a signal).
 
-        In layers that are early: behind the layer, and the stream in front of it. Outside: where the stream begins, and
-        behind the stream what the parameter's own module returns, twice.
+        In layers that are early: after the layer, and the stream in front of it. Outside: where the stream begins, and
+        after the stream what the parameter's own module returns, twice.
         """
         found: dict[str, tuple[Tensor, float]] = {}
         outside = [name for name in parameters if self.layers.index(name) < 0]

@@ -35,7 +35,7 @@ class ModelPlan(Plan):
         factors of the depth that the model's own initialization has, such as GPT-2's, do not count twice. A base is
         built for its sizes, from ``seed``.
 
-        Raises ``ValueError`` for parameters on the meta device, that are not finite (a model behind ``to_empty`` has to
+        Raises ``ValueError`` for parameters on the meta device, that are not finite (a model after ``to_empty`` has to
         be initialized first), and of a pattern that is zero here and not in the base.
         """
         small, large = self._sizes(build(self.make, self.base, seed)), self._sizes(model)
@@ -78,7 +78,7 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
     recipe, optimizer, forward, width:
         as in ``tpcalc.groups.plan_shapes``. "gauge" makes the branch multiplier a part of the last matrix of a branch:
         exact for SGD (learning rate times m^2), Adam and AdamW (rate times m, eps and decay over m), not where
-        gradients are clipped by their global norm. Where something normalizes behind that matrix, ``multipliers()``
+        gradients are clipped by their global norm. Where something normalizes after that matrix, ``multipliers()``
         says which module's output to multiply.
     batch:
         what the model takes; None draws one. The base is run on it, to see that layers pass the stream on as it is when

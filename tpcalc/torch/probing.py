@@ -54,7 +54,7 @@ def with_branch_outputs_times(model: Model, ends: dict[str, list[Parameter]], ro
 
 
 def normalized_branches(model: Model, roles: Roles, batch: object) -> dict[str, str]:
-    """{pattern of a module that ends a branch, but behind which something normalizes, or is not linear: pattern of the
+    """{pattern of a module that ends a branch, but after which something normalizes, or is not linear: pattern of the
     module whose output can be multiplied instead}.
 
     Raises ``ValueError`` where layers change the stream although all ends of branches are zero: then some end is not

@@ -41,7 +41,7 @@ def draw_weights(sizes: ParameterSizes, widths: Sequence[int], samples: int, rng
 
 
 def output_series(draws: Draws, inputs: np.ndarray, sizes: ParameterSizes, phi: Activation, order: int) -> np.ndarray:
-    """The coefficients (order + 1, samples) of the output f(theta + tau eta lambda grad f) in tau.
+    """The coefficients (order + 1, samples = drawn networks) of the output f(theta + tau eta lambda grad f) in tau.
 
     inputs: (n_0,), one input; the last layer has one output. phi: an activation as in tp.ResNet, ``order`` times
     differentiable; ``ValueError`` where it has a kink.

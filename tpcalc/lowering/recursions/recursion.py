@@ -33,7 +33,7 @@ class Trained(Short):
 
 @dataclass(frozen=True, repr=False)
 class CompiledRecursion(Short):
-    """A numba kernel made from a derived recursion.
+    """A derived recursion as a compiled function: call it to train, ``evaluate`` for all arrays by name.
 
     sizes, data, parameters: the names of its arguments, beside the targets ``y``; results: those of its arrays;
     order: the sizes again, that of the clock first, the depth second. ``evaluate`` takes all by name; calling it is

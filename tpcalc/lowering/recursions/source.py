@@ -115,7 +115,8 @@ def argument_names(recursion: RecursionEquations) -> tuple[str, ...]:
 
 
 def result_names(recursion: RecursionEquations) -> tuple[str, ...]:
-    """Names of the arrays the kernel returns: scalars, Gamma's by family, C's by pair of products."""
+    """Names of the kernel's arrays, in order: scalars, Gamma0, Gamma1, ... by number of family, C0_1, ... by numbers of
+    two products."""
     setting = recursion.setting
     scalars = dict.fromkeys(e.target.name for e in recursion.equations if e.kind == "scalar")
     pairs = dict.fromkeys(tuple(sorted((e.products[0].number, e.products[1].number)))
