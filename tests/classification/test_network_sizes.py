@@ -114,9 +114,7 @@ def test_nothing_is_counted_before_it_is_asked_for(monkeypatch: pytest.MonkeyPat
 
 def test_what_has_no_sizes_says_so() -> None:
     forgets = tp.classify(HALF, HALF, tp.ResNet(skip=tp.Skip(keep=0.9)))
-    with pytest.raises(tp.Divergence, match="explode or forget by themselves"):
-        str(forgets.sizes)
-    with pytest.raises(ValueError, match="rational coefficients"):
-        str(tp.classify(sp.sqrt(2) / 2, HALF).sizes)
+    assert "explode or forget by themselves" in str(forgets.sizes)
+    assert "rational coefficients" in str(tp.classify(sp.sqrt(2) / 2, HALF).sizes)
     assert tp.classify(HALF, HALF, tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(*sp.symbols("alpha gamma")))
                        ).sizes == {}

@@ -114,7 +114,7 @@ def test_what_is_no_plane_is_refused_by_name(scale, said) -> None:
 
 def test_raw_powers_with_symbols_are_refused_where_numbers_are_needed() -> None:
     scale = raw("sgd", None)(X, Y)
-    for call, name in ((lambda: tp.classify(scale), "alpha"), (lambda: tp.audit(scale), "lr"),
+    for call, name in ((lambda: tp.classify(scale), "alpha"), (lambda: tp.theory.audit_matrices(scale), "lr"),
                        (lambda: tp.audit(branch=X, lr=0), "branch")):
         with pytest.raises(ValueError, match=f"{name}: got .*; expected a real number"):
             call()

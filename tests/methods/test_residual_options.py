@@ -243,8 +243,8 @@ def test_names_of_matrices_and_vectors_differ() -> None:
 def test_the_lazy_limit_normalizes_what_blocks_give(name: str) -> None:
     """One small step of wide real networks, beside the tangent kernel of the same depth."""
     inputs, targets, rate = np.array([[1.0, 0.2], [0.3, -0.8]]), np.array([1.0, -0.7]), 1e-3
-    net = net_of(name, "relu", "pre_nonlin") if name == "output" else tp.ResNet("relu", "pre_nonlin", norm="rms",
-                                                                         norm_position=name)
+    net = net_of(name, "relu", "pre_nonlin") if name == "output" else tp.ResNet(
+        "relu", "pre_nonlin", norm="rms", norm_position=name)
     kernel = tp.kernel_fn(net, depth=2)(inputs, get="ntk")
     apart = []
     for seed in range(12):

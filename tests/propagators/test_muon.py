@@ -130,7 +130,7 @@ def test_what_does_not_take_it_says_so(net: tp.ResNet, depth: Any, method: str, 
 def test_runs_say_what_was_set_to_one_and_know_no_fluctuations() -> None:
     run = tp.train(LINEAR, B77, HEAVY, SCALE, 4)
     assert "singular values that Muon sets to 1 are at least 0.0" in run.notes[0]
-    with pytest.raises(ValueError, match="fluctuations: Muon"):
+    with pytest.raises(ValueError, match="fluctuations: got Muon"):
         run.fluctuations
 
 

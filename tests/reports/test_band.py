@@ -45,7 +45,7 @@ def test_large_rates_are_warned_of_and_what_blows_up_is_said() -> None:
 
 
 def test_a_report_has_the_band(written: Written) -> None:
-    found = Networks(**json.loads((written.folder / "stages" / "networks.json").read_text())["result"])
+    found = Networks(**json.loads((written.folder / "stages" / "networks.json").read_text())["fields"]["result"])
     assert found.band is not None and found.no_band == ""
     task = part_of(tp.tasks.digits(steps=2, batch=3))[0]
     run = tp.train(tp.ResNet(), task, tp.SGD(1.0), tp.DepthScaling(), 4)

@@ -102,7 +102,7 @@ def test_sizes_that_are_not_given_go_with_those_that_are(options: str, begins: N
 def test_sizes_that_are_given_are_refused_where_they_do_not_go(
         options: str, begins: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "--steps", "1", "--batch", "2", *options.split()]) == 2
-    assert "given with" in capsys.readouterr().err
+    assert ": got " in capsys.readouterr().err
 
 
 WIDE = tp.Task(np.ones((2, 40, 3)) + np.eye(40, 3), np.ones((2, 40, 1)))
@@ -161,7 +161,8 @@ def test_fewer_digits_are_taken_where_memory_is_short(options: str, begins: None
 
 
 SHELL: dict[str, dict[str, tuple[str, ...]]] = {
-    "classify": {"--phi": ("linear", "tanh", "relu"), "--block": ("post_nonlin", "pre_nonlin", "mlp"), "--alpha": ("1/2", "1", "1/4"),
+    "classify": {"--phi": ("linear", "tanh", "relu"), "--block": ("post_nonlin", "pre_nonlin", "mlp"),
+                 "--alpha": ("1/2", "1", "1/4"),
                  "--gamma": ("1/2", "0")},
     "derive": {"--alpha": ("1/2", "1"), "--gamma": ("1/2", "0"), "--lr": ("0.5",)},
     "audit": {"--branch": ("-1/2", "-1", "0"), "--optimizer": ("sgd", "adam", "muon", "lion", "adamw"),

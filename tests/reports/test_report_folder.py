@@ -245,7 +245,7 @@ def test_figures_leave_matplotlib_alone(written: Written, tmp_path: Path) -> Non
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    stage = json.loads((written.folder / "stages" / "convergence.json").read_text())["result"]
+    stage = json.loads((written.folder / "stages" / "convergence.json").read_text())["fields"]["result"]
     from tpcalc.reports.figures import convergence_figure, save
     from tpcalc.reports.stages import Converged
 

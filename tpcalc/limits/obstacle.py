@@ -43,7 +43,7 @@ class Obstacle:
             how = "faster than every power of L" if self.exponent is sp.oo else f"like {exponential}"
             return f"the network explodes {when} {how}"
         if self.kind == "decays":
-            return f"the network decays: got its layers forget what they are, and outputs fall like 1 / {exponential}"
+            return f"the network decays: its layers forget what they are given, and outputs fall like 1 / {exponential}"
         if self.kind == "grows":
             update = "the first update" if self.step == 1 else f"update {self.step}" if self.step else "initialization"
             return f"{update} moves the output by {polynomial}"
