@@ -161,7 +161,7 @@ def copy(written: Written, folder: Path) -> list[str]:
 def test_a_second_run_reuses_all_stages(written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                         capsys: pytest.CaptureFixture[str]) -> None:
     arguments = copy(written, tmp_path / "copy")
-    for name in ("derive", "converge", "compare_networks", "judge_network", "divide"):
+    for name in ("derive_stage", "converge", "compare_networks", "judge_network", "divide_plane"):
         monkeypatch.setattr(reports, name, lambda *a, **k: pytest.fail("computed again"))
     assert main(arguments) == 0
     assert capsys.readouterr().out.count("as computed before") == 5
