@@ -103,7 +103,7 @@ def test_conditioning_keeps_the_value(name: str) -> None:
     ({(U, U): -A}, "variance of u: -a is negative"),
     ({(U, U): 1, (U, V): 2, (V, V): 1}, "variance of v given the variables before it: -3"),
     ({(U, U): 0, (U, V): 1, (V, V): 1}, "covariance of u and v given the variables before them: 1.0"),
-    ({(U, U): float("nan")}, "covariance of u and u: nan"),
+    ({(U, U): float("nan")}, "covariance of u and u: got nan"),
     ({(U, U): U}, "covariance of u and u: u depends on a Gaussian"),
     ({(sp.Symbol("z"), sp.Symbol("z")): 1}, "z: a Gaussian variable is a real symbol"),
 ])
