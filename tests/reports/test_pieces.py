@@ -118,7 +118,8 @@ def test_the_store(tmp_path: Path) -> None:
     for damage in ("", "[]", '{"key": 1}', "\x00"):
         (tmp_path / "stage.json").write_text(damage)
         assert not store.Store(tmp_path).run("stage", {"a": (1, 3)}, Result, compute).reused
-    assert json.loads((tmp_path / "stage.json").read_text())["fields"]["result"] == {"values": [0.1, None, 3, None, "a"]}
+    kept = json.loads((tmp_path / "stage.json").read_text())["fields"]
+    assert kept["result"] == {"values": [0.1, None, 3, None, "a"]}
 
 
 class Terminal(io.StringIO):

@@ -27,7 +27,7 @@ def from_zero(program: Program, *names: str) -> Program:
     >>> from tpcalc.programs.from_zero import from_zero
     >>> program = tp.program(tp.ResNet("tanh", "mlp"), tp.SGD(1.0), tp.DepthScaling())
     >>> print(*(line.strip() for line in str(from_zero(program, "W2")).splitlines() if "x[t, l] :=" in line))
-    x[t, l] := x[t, l - 1] + (-W2[0, l] @ z[t, l] + W2[t, l] @ z[t, l])/sqrt(L)
+    x[t, l] := x[t, l - 1] + (-(W2[0, l] @ z[t, l]) + W2[t, l] @ z[t, l])/sqrt(L)
     """
     instance("program", program, Program)
     known = [matrix.name for matrix in program.matrices]
