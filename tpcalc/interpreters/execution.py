@@ -16,7 +16,7 @@ from .._types import ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..programs.activations import UNREAL
 from ..programs.language import LossDerivative, Matrix, MatVec, Member, Outer, Scalar, Transpose, Vector, kind
 from ..programs.program import Assign, Program
@@ -159,9 +159,9 @@ class Execution(ABC):
             raise self._missing(member)
         return first(member)
 
-    def _missing(self, member: Member) -> ValueError:
+    def _missing(self, member: Member) -> NotCovered:
         location = "" if self.statement is None else f"{self.statement} reads "
-        return ValueError(f"program {self.program.name}: {location}{member}, which is neither given nor assigned "
+        return NotCovered(f"program {self.program.name}: {location}{member}, which is neither given nor assigned "
                           "before")
 
     def apply(self, operator: MatrixOperator, vector: Value, expression: sp.Expr) -> Value:
