@@ -61,7 +61,7 @@ def test_a_flipped_sign_in_a_printed_equation_is_found() -> None:
     """In every equation that has a sum; the printed equations are what is read."""
     proof = module("finite_width")
     found = tp.train(proof.NET, proof.TASK, proof.OPT, tp.DepthScaling(), 2).fluctuations
-    reading = proof.reading(found)
+    reading = proof.equations_about(found)
     assert reading.residual() < 1e-12
     for part in ("layer", "end"):
         right = getattr(reading, part)
@@ -78,5 +78,5 @@ def test_the_determinant_of_the_printed_equations_gives_the_bias() -> None:
     proof = module("finite_width")
     for depth in (1, 3):
         found = tp.train(proof.NET, proof.TASK, proof.OPT, tp.DepthScaling(), depth).fluctuations
-        bias = -proof.reading(found).at_zero(proof.BIAS, 1, 1) / 2
+        bias = -proof.equations_about(found).at_zero(proof.BIAS, 1, 1) / 2
         assert abs(bias - found.bias.ravel()[1]) < 1e-6 * max(1, abs(bias))
