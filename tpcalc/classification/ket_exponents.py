@@ -17,7 +17,7 @@ from ..calculus.setting import Product
 from ..gaussian import Expectation
 from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
-from ..orders.ket_factors import argument_of, factors_of, squares
+from ..asymptotics.factors import argument_of, factors_of, squares
 from ..orders.terms import split
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of

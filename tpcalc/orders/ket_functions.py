@@ -20,7 +20,7 @@ import sympy as sp
 from ..calculus.kets import Hat, Ket, random_parts
 from ..programs.language import Vec
 from ..gaussian.scalar_functions import H, scalar_function
-from .ket_factors import argument_of, factors_of
+from ..asymptotics.factors import argument_of, factors_of
 from .parts import Monomial, Monomials, Parts, multiply, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import split

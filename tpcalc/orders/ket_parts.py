@@ -21,7 +21,7 @@ from ..programs.language import Scal, Vec
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
 from .layer_functions import in_powers, leading, sign_of
-from .ket_factors import factors_of, normalised, parity, squares
+from ..asymptotics.factors import factors_of, normalised, parity, squares
 from .ket_functions import Functions
 from .parts import Monomial, Monomials, Parts, multiply, total
 from .monomials import counted_scalar

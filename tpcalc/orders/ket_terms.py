@@ -18,7 +18,7 @@ from ..calculus.equations import KetEquation, KetEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
 from .demand import Derivative, base_for, demanded
-from .ket_factors import centred_pairs, gathered
+from ..asymptotics.factors import centred_pairs, gathered
 from .ket_parts import KetParts
 from .parts import Monomials, Parts, total
 from .quantities import STREAM, Base, Label, Quantity, Sort

@@ -1,0 +1,218 @@
+"""Loops that do not stay bounded: which unknowns grow, and how fast.
+
+At the values of a round every part is a maximum of linear forms in the parts of the sweep's unknowns: a graph with
+weights, in which a cycle of positive weight grows without end. It multiplies by exp(L^v) over all layers, v the largest
+mean weight of a cycle a layer passed: a stream passes one where a layer adds coherently, half of one where it adds
+independently, for it is squares that add up then.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
+
+from .entries import Enters, Entry
+from .graph import Capped, Held, Node, OnLeading, Reference, Routed, Times, Union, Unknown
+from .parts import MEAN, Label, Parts, in_stream, product_label
+from .values import LARGE, LEAST, added
+
+if TYPE_CHECKING:
+    from .solution import Solution
+    from .sweeps import Sweep
+
+Part = tuple[Unknown, Label]
+Form = dict[Part | None, int]  # weights of parts, under None of what is known
+Forms = dict[Label, Form]
+Edges = dict[tuple[Part, Part, int], int]  # to, from, halves of layers passed
+Values = dict[Part, int]
+MOST = 40
+
+
+class Cycles:
+    """The loops of a sweep in which negative powers are held."""
+
+    def __init__(self, at: Solution, sweep: Sweep, held: Mapping[Unknown, Parts | None]) -> None:
+        self.at, self.sweep, self.inside = at, sweep, frozenset(sweep.plain)
+        self.labels: dict[Unknown, set[Label]] = {key: set() for key in sweep.plain}
+        for key, known in held.items():
+            at.table[key] = {MEAN: 0} if known is None else known
+        at.forget_values()
+
+    def find(self) -> tuple[list[Part], Fraction | None]:
+        """The parts of a cycle of positive weight, and the v of exp(L^v); none where there is none."""
+        current: Values = {}
+        for _ in range(MOST):
+            edges, alone = self.linear(current)
+            new = {(key, label) for key, label in [*alone, *(to for to, _, _ in edges)]
+                   if label not in self.labels[key]}
+            for key, label in new:
+                self.labels[key].add(label)
+            values, cycle = longest(edges, alone)
+            if not new and cycle:
+                return cycle, self.rate(edges, alone)
+            if not new and values == current:
+                break
+            current = current if cycle else values
+        return [], None
+
+    def rate(self, edges: Edges, alone: Values) -> Fraction | None:
+        """The largest mean weight of a cycle a layer: a number is at least that if no cycle is positive once it is
+        taken from every layer; one that is positive has a larger mean, which is the next number."""
+        found = Fraction(0)
+        for _ in range(MOST):
+            _, cycle = longest(edges, alone, found)
+            if not cycle:
+                return found
+            weight, halves = Fraction(0), 0
+            for start, end in zip(cycle, [*cycle[1:], cycle[0]]):
+                over, passed, own = max((_over(w, p, found), p, w) for (to, of, p), w in edges.items()
+                                        if to == end and of == start)
+                weight, halves = weight + own + (own & 1), halves + passed
+            if not halves:
+                return None
+            larger = weight * 2 / halves
+            if larger <= found:
+                return found
+            found = larger
+        return None
+
+    def linear(self, current: Values) -> tuple[Edges, Values]:
+        """What enters the sweep's parts from each other, and from outside."""
+        memo: dict[int, Forms] = {}
+        edges: Edges = {}
+        alone: Values = {}
+        for key in self.sweep.plain:
+            for entry in self.at.entries(key):
+                for label, form in self.forms(entry.node, current, memo).items():
+                    for to, gain, passed in self._entering(entry, label):
+                        for source, weight in form.items():
+                            if source is None:
+                                alone[key, to] = max(alone.get((key, to), LEAST), added(weight, gain))
+                            else:
+                                place = (key, to), source, passed
+                                edges[place] = max(edges.get(place, LEAST), added(weight, gain))
+        return edges, alone
+
+    def _entering(self, entry: Entry, label: Label) -> list[tuple[Label, int, int]]:
+        if entry.enters == Enters.PLAIN:
+            return [(label, 0, 0)]
+        return [(to, gain, 2 if layers and entry.enters == Enters.LAYERS else 1 if entry.enters == Enters.LAYERS else 0)
+                for to, gain, layers in self._targets(entry, label)]
+
+    def _targets(self, entry: Entry, label: Label) -> Iterable[tuple[Label, int, bool]]:
+        probe = 2  # tells a whole gain from half of one where layers count as nothing
+        rate = self.at.forgets.get(entry.target)
+        if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
+            return []
+        gain = self.at.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+        return [(to, gain if more == probe else gain // 2, more == probe) for to, more in in_stream(label, probe)]
+
+    # Nodes as linear forms.
+
+    def forms(self, node: Node, current: Values, memo: dict[int, Forms]) -> Forms:
+        if node.number not in memo:
+            memo[node.number] = self._forms(node, current, memo)
+        return memo[node.number]
+
+    def _forms(self, node: Node, current: Values, memo: dict[int, Forms]) -> Forms:
+        if node.refs.isdisjoint(self.inside):
+            return {label: {None: value} for label, value in self.at.value(node).items()}
+        if isinstance(node, Reference):
+            labels = self.labels[node.key]
+            return {label: {None: 0} if node.normed else {(node.key, label): 0} for label in labels}
+        kids = [self.forms(kid, current, memo) for kid in node.kids]
+        if isinstance(node, Times):
+            return self._product(kids[0], kids[1], current)
+        if isinstance(node, Union):
+            return joined((label, form) for kid in kids for label, form in kid.items())
+        if isinstance(node, Routed):
+            return joined((to, form) for label, form in kids[0].items() for to in node.labels(label))
+        if isinstance(node, OnLeading):
+            return self._on_leading(node, kids, current)
+        if isinstance(node, Capped):
+            if not kids[0] or node.bend not in self.at.saturated:
+                return kids[0]
+            return {node.label(kids[1:]): {None: node.cap}}
+        assert isinstance(node, Held)
+        return kids[0] if self.at.is_saturated(node.step) else kids[1]
+
+    def _product(self, a: Forms, b: Forms, current: Values) -> Forms:
+        """Linear in each factor, the other at the values of the round before."""
+        found: Forms = {}
+        now_a, now_b = ({label: value_of(form, current) for label, form in side.items()} for side in (a, b))
+        for one, form in a.items():
+            for other, more in b.items():
+                out = found.setdefault(product_label(one, other), {})
+                if None in form and None in more:
+                    out[None] = max(out.get(None, LEAST), added(form[None], more[None]))
+                for side, value in ((form, now_b[other]), (more, now_a[one])):
+                    for source, weight in side.items() if value is not None else ():
+                        if source is not None:
+                            out[source] = max(out.get(source, LEAST), added(weight, value))
+        return {label: form for label, form in found.items() if form}
+
+    def _on_leading(self, node: OnLeading, kids: Sequence[Forms], current: Values) -> Forms:
+        if not kids[0]:
+            return {}
+        form: Form = {None: 0}
+        mean = form
+        if node.growth:
+            lead, form = kids[0][MEAN], {}
+            value = value_of(lead, current)
+            for power in node.growth:
+                if power == 0:
+                    form[None] = max(form.get(None, LEAST), 0)
+                elif power == 1 or value is not None:
+                    more = OnLeading.power(value or 0, power - 1)
+                    for source, weight in lead.items():
+                        form[source] = max(form.get(source, LEAST), added(weight, more))
+            mean = form
+        elif len(kids) > 1:
+            form, mean = kids[1].get(MEAN, {}), kids[2].get(MEAN, {})
+        return joined((label, one) for label, one in node.spread(form, mean) if one)
+
+
+def value_of(form: Form, current: Values) -> int | None:
+    found = [weight if source is None else added(weight, current[source]) for source, weight in form.items()
+             if source is None or source in current]
+    return max(found, default=None)
+
+
+def joined(pairs: Iterable[tuple[Label, Form]]) -> Forms:
+    found: Forms = {}
+    for label, form in pairs:
+        out = found.setdefault(label, {})
+        for source, weight in form.items():
+            if weight > out.get(source, LEAST):
+                out[source] = weight
+    return found
+
+
+def _over(weight: int, halves: int, rate: Fraction) -> int | Fraction:
+    """A weight less so much a layer; bounds count as what they bound."""
+    return weight + (weight & 1) - (rate * halves / 2 if rate else 0)
+
+
+def longest(edges: Edges, alone: Values, rate: Fraction = Fraction(0)) -> tuple[Values, list[Part]]:
+    """The largest values that pass along all edges; or a cycle of positive weight, in the order in which it passes."""
+    values: dict[Part, int | Fraction] = dict(alone)  # type: ignore[arg-type]
+    before: dict[Part, Part] = {}
+    over = [(to, of, _over(weight, halves, rate)) for (to, of, halves), weight in edges.items()]
+    nodes = {part for to, of, _ in over for part in (to, of)}
+    last = None
+    for _ in range(len(nodes) + 2):
+        last = None
+        for to, of, weight in over:
+            if of in values and values[of] < LARGE and values[of] + weight > values.get(to, LEAST):
+                values[to] = values[of] + weight
+                before[to], last = of, to
+        if last is None:
+            return values, []  # type: ignore[return-value]
+    assert last is not None
+    for _ in nodes:  # back to where it comes round
+        last = before[last]
+    cycle, part = [last], before[last]
+    while part != last:
+        cycle.append(part)
+        part = before[part]
+    return values, cycle[::-1]  # type: ignore[return-value]

@@ -1,0 +1,285 @@
+"""Exponents at a point: the least solution of the graph's equations, training step by training step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Callable, Sequence
+
+import sympy as sp
+
+from ..orders.affine import Affine
+from ..orders.quantities import Base
+from ..programs.language import Vec
+from .entries import Enters, Entry
+from .graph import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Node, Reference, Unknown
+from .parts import MEAN, Parts, in_stream, on_subsets, size, union
+from .solving import solve_sweep
+from .values import LARGE, LEAST, Scale, added, exponent_of
+
+if TYPE_CHECKING:
+    from .counted import Counted
+
+MOST_HYPOTHESES = 40
+
+
+@dataclass(frozen=True)
+class Power:
+    """An exponent of L: -oo of what vanishes, oo of what explodes; bound: it is an upper bound, and no more is known.
+    """
+
+    exponent: sp.Expr
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of an equation with its exponent, sums over layers included; rule: how layers add it up: "layers"
+    coherently, "independent layers" like a square root, "" inside a layer."""
+
+    target: Unknown
+    equation: int
+    term: sp.Expr
+    update: bool
+    rule: str
+    value: int
+
+
+class Solution:
+    """Exponents of all that is counted, at a point.
+
+    explosions: unknowns with v, of sweeps that grow like exp(L^v), None where no rule says how fast, the first first;
+    saturated: bounded functions that are so large that they do not grow any more; held: nothing but derivatives
+    explodes, or bounded functions hold the outputs whatever explodes; grows: exponents grow from step to step; forgets:
+    unknowns with v, of streams that forget what is older than L^(1 - v) layers.
+    """
+
+    def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[Entry], bool] | None = None,
+                 directions: tuple[tuple[Fraction, ...], ...] = ()) -> None:
+        self.counted, self.scale, self.keep = counted, Scale(point, directions), keep
+        self.table: dict[Unknown, Parts] = {}
+        self.saturated: frozenset[Bend] = frozenset()
+        self.explosions: list[tuple[Unknown, int | Fraction | None]] = []
+        self.forgets: dict[Unknown, int] = {}
+        self.held = self.grows = False
+        self.steps = 0
+        self._weights: dict[Affine, int] = {}
+        self._values: list[Parts | None] = []
+        self._references: dict[Unknown, list[Reference]] = {}
+
+    # What nodes ask.
+
+    def weight(self, form: Affine) -> int:
+        if form not in self._weights:
+            self._weights[form] = self.scale.of(form)
+        return self._weights[form]
+
+    def is_saturated(self, step: int) -> bool:
+        return any(bend.step == step for bend in self.saturated)
+
+    @cached_property
+    def all_layers(self) -> int:
+        """The value of the number of layers."""
+        return self.scale.unit * int(self.counted.reading.layers_grow)
+
+    # Evaluation.
+
+    def value(self, node: Node) -> Parts:
+        """The parts of a node, evaluated once as long as nothing that it is made of changes."""
+        if node.number >= len(self._values):
+            self._values.extend([None] * (len(self.counted.nodes) - len(self._values)))
+        found = self._values[node.number]
+        if found is None:
+            found = self._values[node.number] = node.value(self, [self.value(kid) for kid in node.kids])
+        return found
+
+    def evaluate(self, nodes: Sequence[Node]) -> None:
+        """Evaluate nodes again, each after what it is made of."""
+        for node in nodes:
+            self._values[node.number] = node.value(self, [self.value(kid) for kid in node.kids])
+
+    def forget_values(self) -> None:
+        self._values = [None] * len(self.counted.nodes)
+
+    def entries(self, key: Unknown) -> list[Entry]:
+        found = self.counted.entries.of[key]
+        return found if self.keep is None else [entry for entry in found if self.keep(entry)]
+
+    def entering(self, entry: Entry, parts: Parts) -> Parts:
+        """What parts of a term add to its target: in a stream, what layers draw of their own adds up like the square
+        root, all else coherently; of what forgets the last layers alone count."""
+        if entry.enters == Enters.PLAIN:
+            return parts
+        rate = self.forgets.get(entry.target)
+        if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
+            return {}
+        gain = self.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+        found: Parts = {}
+        for label, value in parts.items():
+            for to, more in in_stream(label, gain):
+                both = added(value, more)
+                if both > found.get(to, LEAST):
+                    found[to] = both
+        return found
+
+    def of(self, key: Unknown) -> Parts:
+        """An unknown's parts, of what is in the table of all others."""
+        if key.sort == SHRINK:
+            return self.shrunk(key)
+        return union([self.entering(entry, self.value(entry.node)) for entry in self.entries(key)])
+
+    def shrunk(self, key: Unknown) -> Parts:
+        """A negative power of a size, of order one where the size is small, nothing where it explodes."""
+        known = self.value(self.counted.entries.functions.shrinks[key])
+        if not known:
+            return {}
+        value = max(known.values())
+        if value > LARGE:
+            return {}
+        if exponent_of(value) <= 0:
+            return {MEAN: -(value & 1)}
+        power = Fraction(str(key.name).rpartition("**(")[2][:-1])
+        exact = exponent_of(value) * power
+        if exact.denominator != 1:
+            raise ValueError(f"L^({self.scale.number(value)} * {power}): no rule for powers so fine")
+        return {MEAN: 2 * int(exact) - (value & 1)}
+
+    # Steps.
+
+    def solve(self, t: int) -> None:
+        """The exponents of step t, when those of all earlier ones are known."""
+        sweeps = self.counted.sweeps(t)
+        before, tried = list(self.explosions), set()
+        forgot = dict(self.forgets)
+        for _ in range(MOST_HYPOTHESES):
+            tried.add(self.saturated)
+            self.explosions, self.forgets = list(before), dict(forgot)
+            for sweep in sweeps:
+                for key in sweep.keys:
+                    self.table.pop(key, None)
+            self.forget_values()
+            for sweep in sweeps:
+                solve_sweep(self, sweep)
+            wrong = self._wrong(t)
+            changed = self.saturated.symmetric_difference(wrong - self.saturated or wrong)
+            if not wrong or changed in tried:
+                break
+            self.saturated = frozenset(changed)
+        self._require_arguments(t)
+        self.steps = t + 1
+
+    def _wrong(self, t: int) -> frozenset[Bend]:
+        """The functions that are saturated and were not taken to be, or the other way round."""
+        found = set()
+        for bend, node in self.counted.entries.functions.bends.items():
+            if bend.step == t:
+                value = self.value(node).get(MEAN)
+                grows = value is not None and exponent_of(value) > 0
+                falls = value is None or exponent_of(value) < 0
+                if falls if bend in self.saturated else grows:
+                    found.add(bend)
+        return frozenset(found)
+
+    def _require_arguments(self, t: int) -> None:
+        """Raise ``ValueError`` where a bounded function that is 0 at 0 acts on what falls with L: it is no more of
+        order one there, and what it is no rule counts."""
+        for (step, name), node in self.counted.entries.functions.arguments.items():
+            if step == t:
+                value = self.value(node).get(MEAN)
+                if value is not None and exponent_of(value) < 0:
+                    raise ValueError(f"{name}: what a bounded function acts on falls with the depth, and the function "
+                                     "with it; powers of L are counted where it is of order one at least")
+
+    # Whether steps that are known decide the others.
+
+    @property
+    def _outputs(self) -> list[str]:
+        return list(self.counted.reading.scalars)
+
+    def has_powers(self, t: int) -> bool:
+        """Does a scalar grow like a power of the depth at a step?"""
+        return any(LARGE > v and exponent_of(v) > 0 for v in self._scalars(t))
+
+    def is_bounded(self, t: int) -> bool:
+        return not any(exponent_of(v) > 0 for v in self._scalars(t))
+
+    def _scalars(self, t: int) -> list[int]:
+        return [v for name in self._outputs for v in self.table.get(Unknown(SCALAR, t, name), {}).values()]
+
+    @property
+    def derivatives_alone(self) -> bool:
+        """Is all that explodes a derivative of a ket in a base ket, which bounds the ket and is none of its parts?"""
+        return bool(self.explosions) and all(key.sort == DERIVATIVE for key, _ in self.explosions)
+
+    def classes(self, t: int) -> dict[tuple, int]:
+        """Exponents of step t: of derivatives in initial vectors, in the step's own and in earlier hat-kets."""
+        found: dict[tuple, int] = {}
+        for key, parts in self.table.items():
+            if key.step == t and key.sort != SHRINK:
+                base = key.base
+                if base is not None and not base.is_initial:
+                    base = Base(int(base.step == t), base.number, base.own)
+                for one, value in on_subsets(parts).items():
+                    kind = key.sort, key.name, base, one
+                    found[kind] = max(found.get(kind, LEAST), exponent_of(value))
+        return found
+
+    def grows_at(self, t: int) -> bool:
+        """Is an exponent of step t positive and larger than at the step before?"""
+        before = self.classes(t - 1)
+        return any(value > 0 and value > before[kind] for kind, value in self.classes(t).items() if kind in before)
+
+    # Reading.
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What sizes are known of: vectors and scalars, by name."""
+        setting = self.counted.equations.setting
+        return tuple(dict.fromkeys([*(setting.families[f].name for f in self.counted.reading.of_family),
+                                    *self.counted.reading.scalars]))
+
+    def size(self, name: str, step: int, change: bool = False) -> Power:
+        """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar.
+
+        Raises ``KeyError`` for another name or a step that was not counted.
+        """
+        setting = self.counted.equations.setting
+        if step not in range(self.steps):
+            raise KeyError(f"step {step}: not counted; counted are 0 to {self.steps - 1}")
+        if name in self.counted.reading.scalars:
+            return self.power(self.value_of(Unknown(SCALAR, step, name)))
+        family = next((f for f in self.counted.reading.of_family if setting.families[f].name == name), None)
+        if family is None:
+            raise KeyError(f"{name}: no vector or number of the program; known are {', '.join(self.names)}")
+        return self.power(self.value_of(Unknown(CHANGE if change else KET, step, family)))
+
+    def of_vector(self, vector: Vec, step: int, change: bool = False) -> Power:
+        family = self.counted.reading.family(vector)
+        return self.power(self.value_of(Unknown(CHANGE if change else KET, step, family)))
+
+    def value_of(self, key: Unknown) -> int | None:
+        return size(self.table.get(key, {}))
+
+    def power(self, value: int | None) -> Power:
+        return Power(self.scale.number(value), value is not None and bool(value & 1))
+
+    def form(self, value: int | None) -> Affine | None:
+        """The affine form that a value is of, where directions span the plane; None of what vanishes or explodes."""
+        return None if value is None or value > LARGE else self.scale.form(value)
+
+    def terms(self, key: Unknown) -> list[Term]:
+        """All terms that make up an unknown, each with the ways in which it enters."""
+        found = []
+        for entry in self.entries(key):
+            parts = self.value(entry.node)
+            gain = self.all_layers - self.forgets.get(key, 0) if entry.enters == Enters.LAYERS else 0
+            best: dict[str, int] = {}
+            for label, value in parts.items():
+                ways = [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, gain)
+                for _, more in ways:
+                    rule = "" if entry.enters != Enters.LAYERS else "layers" if more == gain else "independent layers"
+                    best[rule] = max(best.get(rule, LEAST), added(value, more))
+            found += [Term(key, entry.equation, entry.term, entry.update, rule, value)
+                      for rule, value in best.items()]
+        return found
