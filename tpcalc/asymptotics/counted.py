@@ -108,5 +108,5 @@ class Counted:
         found = self._sweeps.get(t)
         if found is None or found[0] != len(self.entries.of):
             keys: list[Unknown] = [key for key in self.entries.of if key.step == t]
-            found = self._sweeps[t] = len(self.entries.of), sweeps_of(keys, self.entries.of)
+            found = self._sweeps[t] = len(self.entries.of), sweeps_of(keys, self.entries.of, self.nodes)
         return found[1]

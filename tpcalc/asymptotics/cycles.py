@@ -36,11 +36,12 @@ class Cycles:
         self.labels: dict[Unknown, set[Label]] = {key: set() for key in sweep.plain}
         for key, known in held.items():
             at.table[key] = {MEAN: 0} if known is None else known
-        at.forget_values()
+        at.forget_values(sweep.all)
 
     def find(self) -> tuple[list[Part], Fraction | None]:
         """The parts of a cycle of positive weight, and the v of exp(L^v); none where there is none."""
         current: Values = {}
+        settled = False
         for _ in range(MOST):
             edges, alone = self.linear(current)
             new = {(key, label) for key, label in [*alone, *(to for to, _, _ in edges)]
@@ -48,11 +49,14 @@ class Cycles:
             for key, label in new:
                 self.labels[key].add(label)
             values, cycle = longest(edges, alone)
-            if not new and cycle:
+            if settled and cycle:
                 return cycle, self.rate(edges, alone)
-            if not new and values == current:
+            if not new and not settled:  # all parts are known: from the start
+                settled, current = True, {}
+            elif values == current:
                 break
-            current = current if cycle else values
+            elif not cycle:
+                current = values
         return [], None
 
     def rate(self, edges: Edges, alone: Values) -> Fraction | None:

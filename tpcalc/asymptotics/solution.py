@@ -13,7 +13,7 @@ from ..orders.affine import Affine
 from ..orders.quantities import Base
 from ..programs.language import Vec
 from .entries import Enters, Entry
-from .graph import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Node, Reference, Unknown
+from .graph import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Node, Unknown
 from .parts import MEAN, Parts, in_stream, on_subsets, size, union
 from .solving import solve_sweep
 from .values import LARGE, LEAST, Scale, added, exponent_of
@@ -66,7 +66,9 @@ class Solution:
         self.steps = 0
         self._weights: dict[Affine, int] = {}
         self._values: list[Parts | None] = []
-        self._references: dict[Unknown, list[Reference]] = {}
+        self._changed: list[int] = []  # when a node's value did last, and when its kids' were last read
+        self._read: list[int] = []
+        self._clock = 0
 
     # What nodes ask.
 
@@ -87,20 +89,33 @@ class Solution:
 
     def value(self, node: Node) -> Parts:
         """The parts of a node, evaluated once as long as nothing that it is made of changes."""
-        if node.number >= len(self._values):
-            self._values.extend([None] * (len(self.counted.nodes) - len(self._values)))
         found = self._values[node.number]
         if found is None:
             found = self._values[node.number] = node.value(self, [self.value(kid) for kid in node.kids])
         return found
 
     def evaluate(self, nodes: Sequence[Node]) -> None:
-        """Evaluate nodes again, each after what it is made of."""
+        """Evaluate those nodes again whose unknowns have changed, each after what it is made of."""
+        values, changed, read = self._values, self._changed, self._read
         for node in nodes:
-            self._values[node.number] = node.value(self, [self.value(kid) for kid in node.kids])
+            number, old = node.number, values[node.number]
+            if node.kids and old is not None and all(changed[kid.number] <= read[number] for kid in node.kids):
+                continue
+            self._clock += 1
+            new = node.value(self, [self.value(kid) for kid in node.kids])
+            read[number] = self._clock
+            if new != old:
+                values[number], changed[number] = new, self._clock
 
-    def forget_values(self) -> None:
-        self._values = [None] * len(self.counted.nodes)
+    def forget_values(self, nodes: Sequence[Node] | None = None) -> None:
+        """Of some nodes, or of all."""
+        if nodes is None:
+            size = len(self.counted.nodes)
+            self._values = [None] * size
+            self._changed, self._read = [0] * size, [0] * size
+            return
+        for node in nodes:
+            self._values[node.number] = None
 
     def entries(self, key: Unknown) -> list[Entry]:
         found = self.counted.entries.of[key]

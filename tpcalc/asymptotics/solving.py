@@ -31,6 +31,7 @@ def solve_sweep(at: Solution, sweep: Sweep) -> None:
         return
     _note_forgetting(at, sweep)
     _Iteration(at, sweep).solve()
+    at.forget_values(sweep.all)  # some were read on the way
 
 
 def _note_forgetting(at: Solution, sweep: Sweep) -> None:
@@ -50,7 +51,6 @@ class _Iteration:
 
     def __init__(self, at: Solution, sweep: Sweep) -> None:
         self.at, self.sweep, self.plain = at, sweep, sweep.plain
-        at.value(at.counted.nodes[-1])  # room for all nodes
         self.inside = {key for key in sweep.keys}
 
     def put(self, key: Unknown, value: Parts) -> bool:

@@ -16,20 +16,22 @@ class Sweep:
     """Unknowns that depend on each other, or one alone.
 
     plain: all but negative powers; shrinks: these; cyclic: do they depend on each other, or on themselves? nodes: those
-    that change with them, by the unknown that reads them, each after what it is made of.
+    that change with them, by the unknown that reads them, each after what it is made of; all: all such nodes.
     """
 
     plain: tuple[Unknown, ...]
     shrinks: tuple[Unknown, ...]
     cyclic: bool
     nodes: Mapping[Unknown, tuple[Node, ...]]
+    all: tuple[Node, ...]
 
     @property
     def keys(self) -> tuple[Unknown, ...]:
         return (*self.plain, *self.shrinks)
 
 
-def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[Entry]]) -> list[Sweep]:
+def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[Entry]], graph: Sequence[Node]
+              ) -> list[Sweep]:
     """Each after what it depends on."""
     inside = set(keys)
     reads = {key: {ref for entry in entries[key] for ref in entry.node.refs if ref in inside} for key in keys}
@@ -41,8 +43,9 @@ def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[Entry]
         own = frozenset(chosen)
         cyclic = len(chosen) > 1 or chosen[0] in reads[chosen[0]]
         nodes = {key: _changing([entry.node for entry in entries[key]], own) for key in chosen} if cyclic else {}
+        touched = tuple(node for node in graph if not node.refs.isdisjoint(own)) if cyclic else ()
         found.append(Sweep(tuple(key for key in chosen if key.sort != SHRINK),
-                           tuple(key for key in chosen if key.sort == SHRINK), cyclic, nodes))
+                           tuple(key for key in chosen if key.sort == SHRINK), cyclic, nodes, touched))
     return found
 
 
