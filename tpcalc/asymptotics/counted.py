@@ -16,6 +16,8 @@ from .reading import Reading
 from .solution import Solution
 from .sweeps import Sweep, sweeps_of
 
+USUAL = 3  # steps that decide all others in most networks
+
 
 class Counted:
     """Ket equations whose sizes are counted in powers of a growing variable, at any values of the symbols in exponents.
@@ -68,6 +70,7 @@ class Counted:
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
         ties, and by which the affine form that is active there is read off.
         """
+        self.entries.upto(steps)  # later steps read more of earlier ones
         found = self.start(values, keep, directions)
         for t in range(steps):
             if t and found.explosions:
@@ -84,9 +87,19 @@ class Counted:
         idempotent, they then hold for all later steps. Raises ``ValueError`` where some still change after ``most``
         steps.
         """
+        for steps in range(min(USUAL, most), most + 1):
+            found = self._decided(values, steps, directions)
+            if found is not None:
+                return found
+        raise ValueError(f"the exponents of program {self.reading.name} still change at step {most}")
+
+    def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]]
+                 ) -> Solution | None:
+        """The solution of at most so many steps, where these decide all others."""
+        self.entries.upto(steps)
         found = self.start(values, None, directions)
         streams = max(1, len(self.reading.accumulating) // 2)  # one's effect may reach another with the next step
-        for t in range(most):
+        for t in range(steps):
             found.solve(t)
             bounded = found.is_bounded(t)
             held = bool(t and found.saturated and (bounded or found.derivatives_alone and not found.has_powers(t)))
@@ -95,16 +108,15 @@ class Counted:
             if found.explosions or not bounded:
                 found.held = held
                 return found
-            if t > streams and found.grows_at(t):
+            if t > streams and found.growing(t):
                 found.grows = True
                 return found
             if t > 1 and found.classes(t) == found.classes(t - 1):
                 return found
-        raise ValueError(f"the exponents of program {self.reading.name} still change at step {most}")
+        return None
 
     def sweeps(self, t: int) -> list[Sweep]:
         """The unknowns of a step, those that depend on each other together, each after what it depends on."""
-        self.entries.upto(t + 1)
         found = self._sweeps.get(t)
         if found is None or found[0] != len(self.entries.of):
             keys: list[Unknown] = [key for key in self.entries.of if key.step == t]

@@ -7,16 +7,13 @@ read in the same way where parts are exponents and where they are linear forms i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Hashable, NamedTuple, Sequence, TypeVar
+from typing import Hashable, NamedTuple, Protocol, Sequence, TypeVar
 
 from ..orders.affine import Affine
 from ..orders.quantities import Base
 from . import parts
 from .parts import MEAN, Label, Parts, possible, random_in, sure_of
 from .values import added
-
-if TYPE_CHECKING:
-    from .solution import Solution
 
 T = TypeVar("T")
 N = TypeVar("N", bound="Node")
@@ -41,6 +38,19 @@ class Bend(NamedTuple):
     sources: int
 
 
+class Point(Protocol):
+    """What values of nodes depend on: powers of L, parts of unknowns, which functions are saturated."""
+
+    def weight(self, form: Affine) -> int: ...
+
+    def parts(self, key: Unknown) -> Parts: ...
+
+    @property
+    def saturated(self) -> frozenset[Bend]: ...
+
+    def is_saturated(self, step: int) -> bool: ...
+
+
 @dataclass(eq=False)
 class Node:
     """An operation on nodes; number: its place among all of them, after those it is made of."""
@@ -49,7 +59,7 @@ class Node:
     kids: tuple["Node", ...]
     refs: frozenset[Unknown] = frozenset()
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         raise NotImplementedError
 
 
@@ -57,7 +67,7 @@ class Node:
 class Constant(Node):
     known: Parts = field(default_factory=dict)
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return self.known
 
 
@@ -67,7 +77,7 @@ class Weight(Node):
 
     form: Affine = Affine((), 0)  # type: ignore[arg-type]
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return {MEAN: at.weight(self.form)}
 
 
@@ -78,20 +88,20 @@ class Reference(Node):
     key: Unknown = Unknown(KET, 0, 0)
     normed: bool = False
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
-        found = at.table.get(self.key, {})
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
+        found = at.parts(self.key)
         return dict.fromkeys(found, 0) if self.normed else found
 
 
 @dataclass(eq=False)
 class Times(Node):
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.product(*kids)
 
 
 @dataclass(eq=False)
 class Union(Node):
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.union(kids)
 
 
@@ -102,7 +112,7 @@ class Routed(Node):
     def labels(self, label: Label) -> Sequence[Label]:
         raise NotImplementedError
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.union([{to: value} for label, value in kids[0].items() for to in self.labels(label)])
 
 
@@ -115,7 +125,7 @@ class Sized(Routed):
     def labels(self, label: Label) -> Sequence[Label]:
         return (self.label,)
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return {self.label: max(kids[0].values())} if kids[0] else {}
 
 
@@ -171,7 +181,7 @@ class OnLeading(Node):
     some: Label = MEAN
     odd: bool = False
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         if not kids[0]:
             return {}
         size: int | None = 0
@@ -204,7 +214,7 @@ class Capped(Node):
     bend: Bend = Bend(0, "", 0)
     vanishes: bool = False
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         if not kids[0] or self.bend not in at.saturated:
             return kids[0]
         return {self.label(kids[1:]): self.cap}
@@ -228,7 +238,7 @@ class Held(Node):
 
     step: int = 0
 
-    def value(self, at: Solution, kids: Sequence[Parts]) -> Parts:
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return kids[0] if at.is_saturated(self.step) else kids[1]
 
 

@@ -32,8 +32,8 @@ class Reading:
     def __post_init__(self) -> None:
         self.variable  # refused where there are no layers
         if len(self._groups) > SHIFT - 1:
-            raise ValueError(f"program {self.name}: {len(self._groups)} products of initial matrices given; allowed are "
-                             f"{SHIFT - 1}")
+            raise ValueError(f"program {self.name}: {len(self._groups)} matrices and transposes given that multiply "
+                             f"vectors; allowed are {SHIFT - 1}")
 
     @property
     def name(self) -> str:

@@ -77,6 +77,9 @@ class Solution:
             self._weights[form] = self.scale.of(form)
         return self._weights[form]
 
+    def parts(self, key: Unknown) -> Parts:
+        return self.table.get(key, {})
+
     def is_saturated(self, step: int) -> bool:
         return any(bend.step == step for bend in self.saturated)
 
@@ -240,12 +243,39 @@ class Solution:
                     found[kind] = max(found.get(kind, LEAST), exponent_of(value))
         return found
 
-    def grows_at(self, t: int) -> bool:
-        """Is an exponent of step t positive and larger than at the step before?"""
+    def growing(self, t: int) -> list[tuple[int, int]]:
+        """Exponents of step t that are positive and larger than at the step before, with that difference, as values."""
         before = self.classes(t - 1)
-        return any(value > 0 and value > before[kind] for kind, value in self.classes(t).items() if kind in before)
+        return [(2 * value, 2 * (value - before[kind])) for kind, value in self.classes(t).items()
+                if kind in before and value > 0 and value > before[kind]]
+
+    def require_forgotten(self) -> None:
+        """Raise ``ValueError`` where something forgets where it started, and not all that there is vanishes with it.
+
+        What a sweep forgets still stands in the L^(1 - v) layers next to its start, as gradients do next to the output;
+        no rule counts its products with what does not vanish there.
+        """
+        if self.forgets and not self.explosions and any(
+                parts for key, parts in self.table.items() if key.sort == KET):
+            key, rate = next(iter(self.forgets.items()))
+            vector = self.counted.equations.setting.families[int(key.name)].name
+            raise ValueError(f"{vector} at step {key.step} forgets what is older than "
+                             f"L^({1 - self.scale.number(rate)}) layers and is fed by what does not; no rule for what "
+                             "these layers add where it starts")
 
     # Reading.
+
+    def thresholds(self) -> dict[Unknown | Bend, int | None]:
+        """Sizes at whose zeros a rule changes: of what bounded functions would add, and of negative powers' bases."""
+        functions = self.counted.entries.functions
+        found: dict[Unknown | Bend, int | None] = {
+            bend: size(self.value(node)) for bend, node in functions.bends.items() if bend.step < self.steps}
+        return found | {key: size(self.value(node)) for key, node in functions.shrinks.items()
+                        if key.step < self.steps}
+
+    def outputs(self) -> list[int | None]:
+        """Values of all scalars at all steps."""
+        return [self.value_of(Unknown(SCALAR, t, name)) for t in range(self.steps) for name in self._outputs]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -279,22 +309,29 @@ class Solution:
     def power(self, value: int | None) -> Power:
         return Power(self.scale.number(value), value is not None and bool(value & 1))
 
+    def rate(self, value: int | Fraction | None) -> sp.Expr:
+        """The v of exp(L^v); oo where no rule says it."""
+        if value is None:
+            return sp.oo
+        found = Fraction(value)
+        return self.scale.number(2 * found.numerator) / (2 * found.denominator)
+
     def form(self, value: int | None) -> Affine | None:
         """The affine form that a value is of, where directions span the plane; None of what vanishes or explodes."""
         return None if value is None or value > LARGE else self.scale.form(value)
 
     def terms(self, key: Unknown) -> list[Term]:
         """All terms that make up an unknown, each with the ways in which it enters."""
-        found = []
-        for entry in self.entries(key):
-            parts = self.value(entry.node)
-            gain = self.all_layers - self.forgets.get(key, 0) if entry.enters == Enters.LAYERS else 0
-            best: dict[str, int] = {}
-            for label, value in parts.items():
-                ways = [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, gain)
-                for _, more in ways:
-                    rule = "" if entry.enters != Enters.LAYERS else "layers" if more == gain else "independent layers"
-                    best[rule] = max(best.get(rule, LEAST), added(value, more))
-            found += [Term(key, entry.equation, entry.term, entry.update, rule, value)
-                      for rule, value in best.items()]
-        return found
+        return [term for entry in self.entries(key) for term in self.terms_of(entry)]
+
+    def terms_of(self, entry: Entry) -> list[Term]:
+        """A term, once for every rule by which layers add it up."""
+        gain = self.all_layers - self.forgets.get(entry.target, 0) if entry.enters == Enters.LAYERS else 0
+        best: dict[str, int] = {}
+        for label, value in self.value(entry.node).items():
+            for _, more in [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, 2):
+                rule = "" if entry.enters != Enters.LAYERS else "layers" if more == 2 else "independent layers"
+                both = added(value, gain if rule == "layers" else gain // 2 if rule else 0)
+                best[rule] = max(best.get(rule, LEAST), both)
+        return [Term(entry.target, entry.equation, entry.term, entry.update, rule, value)
+                for rule, value in best.items()]

@@ -1,85 +1,157 @@
-"""The exponents of L that a verdict reads, from the terms of any network's ket equations."""
+"""The exponents of L that a verdict reads, from evaluated ket equations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import takewhile
-from typing import Callable
+from typing import Callable, Iterable
 
 import sympy as sp
 
-from ..calculus import KetEquations
+from ..asymptotics import CHANGE, KET, SCALAR, Entry, Solution, Unknown
+from ..asymptotics.direct_effect import DirectEffect
+from ..asymptotics.entries import Enters
+from ..asymptotics.factors import argument_of, factors_of, squares
+from ..asymptotics.parts import Parts, size
+from ..asymptotics.values import INFINITE, LARGE, exponent_of
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..gaussian import Expectation
-from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
-from ..asymptotics.factors import argument_of, factors_of, squares
-from ..orders.terms import split
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
-from ..programs.language import LossDerivative, MatVec, Scal, Vec, kind
+from ..orders import EXPLODES, Affine, Exponent
+from ..orders.layer_functions import in_powers
+from ..orders.terms import split
+from ..programs.language import MatVec, Scal, Vec, kind
 from .sizes import Exponents
 
+Value = int | None  # of an exponent, as a solution has them; None of what vanishes
 
-def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = (), step: int = 1
-                   ) -> Exponents:
+
+def read_exponents(solution: Solution, step: int = 1, exact: bool = False, at_first: bool = True) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
-    What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself. So is all that
-    updates make where these outgrow the stream, and norms or bounded functions hold it back: an update acts by the
-    overlap of where the stream was with where it is, which is counted as if these were one direction.
-    unsaturated: all terms where no function is saturated, which tell whether x grows when only a bound of it is known.
+    What is attained by upper bounds alone is an upper bound itself. So is all that updates make where these outgrow
+    the stream, and norms or bounded functions hold it back: an update acts by the overlap of where the stream was with
+    where it is, which is counted as if these were one direction. exact: are all terms reached, as in linear networks?
+    at_first: is it asked for what updates do where all else is as it was?
     """
-    reader = _KetReader(equations, cell, step)
-    found = reader.read()
-    bounds = found.bounds | (Exponents.of_updates() if reader.is_held_back() else frozenset())
-    if any(one.bound for one in cell.contributions):
-        least = _KetReader(equations, exact_part(cell), step).read()
-        bounds |= {one.name for one in Exponents.sizes() if getattr(found, one.name) != getattr(least, one.name)}
-    if not (bounds and unsaturated):
-        return replace(found, bounds=bounds)
-    return replace(found, bounds=bounds, at_first=_at_first(equations, cell, unsaturated))
+    return Reader(solution, step).read(exact, at_first)
 
 
-def _at_first(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...]) -> Exponent:
-    """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was."""
-    order_one = Exponent.single(Affine.number(0, cell.region.size))
-    exponents = {q: order_one if q.sort == Sort.SHRINK else e for q, e in cell.exponents.items()}
-    return _KetReader(equations, replace(cell, exponents=exponents, contributions=tuple(
-        one for one in unsaturated if not one.bound))).direct_effect()
+def exponent(solution: Solution, value: Value) -> Exponent:
+    """A value as an exponent, an affine form where the solution tells forms."""
+    if value is None:
+        return Exponent()
+    if value > LARGE:
+        return EXPLODES
+    directions = solution.scale.directions
+    return Exponent.single(solution.scale.form(value) if directions else Affine((), solution.scale.fraction(value)))
 
 
-class _KetReader:
+def rate_of(solution: Solution, value: int | Fraction | None) -> Exponent:
+    """The v of exp(L^v)."""
+    if value is None:
+        return EXPLODES
+    found = exponent(solution, 2 * Fraction(value).numerator)
+    return found.power(Fraction(1, 2 * Fraction(value).denominator))
+
+
+def larger(values: Iterable[Value]) -> Value:
+    """The value of a sum."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def times(value: Value, *weights: int) -> Value:
+    """The value of a product with powers of L."""
+    return value if value is None or value > LARGE else value + sum(weights)
+
+
+class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, equations: KetEquations, cell: Cell, step: int = 1) -> None:
-        self.setting, self.equations, self.cell, self.step = equations.setting, equations, cell, step
-        terms = KetTerms(equations)
-        read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scal)
+    def __init__(self, solution: Solution, step: int = 1) -> None:
+        self.solution, self.step, self.reading = solution, step, solution.counted.reading
+        self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting
+        read = {self.setting.family_number(v) for e in self.equations.equations if isinstance(e.target, Scal)
                 for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vec)
                 if self.setting.initial_number(v) is None}
-        self.stream = min(terms.accumulating & read or terms.accumulating)
-        self.size = cell.region.size
-        self.branch = self._branch()
-        self.exploded = bool(cell.explosions) and not cell.held
+        self.stream = min(self.reading.accumulating & read or self.reading.accumulating)
+        self.exploded = bool(solution.explosions) and not solution.held
 
-    def _output(self, t: int) -> Exponent:
-        return join(self.cell.of(Quantity.scalar(name, t)) for name in outputs_of(self.equations.equations))
+    def read(self, exact: bool = False, at_first: bool = True) -> Exponents:
+        forward = [p for p in self.setting.products if not p.transposed]
+        dx, df = self.change_of(self.stream), self.output(self.step)
+        if self.exploded:
+            dx = df = size(self.direct.of(Unknown(CHANGE, self.step, self.stream)))
+        changes = larger(self.change(p, False) for p in forward)
+        updates = [*(self.change(p, True) for p in forward), *map(self.by_vectors, sorted(self.reading.forward))]
+        values = {
+            "x_init": self.ket(self.stream, 0), "f_init": self.output(0), "dx": dx, "df": df,
+            "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
+            "dh": larger((changes, dx)), "update": larger(updates), "noise": self.adds("independent layers"),
+            "drift": self.adds("layers"),
+            "linearisation": times(larger(self.error(p) for p in forward), self.branch)}
+        bounds = {name for name, value in values.items() if value is not None and value & 1}
+        held = self.is_held_back()
+        bounds |= Exponents.of_updates() if held else set()
+        rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions) if self.exploded else ()
+        found = Exponents(**{name: exponent(self.solution, value) for name, value in values.items()},
+                          explosions=rates, grows=self.solution.grows, exact=exact)
+        if rates and rates[0][0] == 0:
+            found = found.without_training()
+        if exact:
+            return found
+        found = replace(found, bounds=found.bounds | bounds)
+        return replace(found, at_first=self.at_first()) if found.bounds and at_first else found
 
-    def _branch(self) -> Affine:
-        """The power of L of the branch multiplier: what a layer adds is its root mean square."""
-        gains = {"independent layers": Fraction(1, 2), "layers": Fraction(1)}
-        for rule, gain in gains.items():
-            for one in self._to_stream(0):
-                if one.rule == rule and not one.update:
-                    return one.weight - Affine.number(gain, self.size)
+    # Sizes.
+
+    def ket(self, family: int, step: int) -> Value:
+        return self.solution.value_of(Unknown(KET, step, family))
+
+    def change_of(self, family: int) -> Value:
+        return self.solution.value_of(Unknown(CHANGE, self.step, family))
+
+    def output(self, step: int) -> Value:
+        return larger(self.solution.value_of(Unknown(SCALAR, step, name))
+                      for name in outputs_of(self.equations.equations))
+
+    @cached_property
+    def direct(self) -> DirectEffect:
+        return DirectEffect(self.solution)
+
+    def at_first(self) -> Exponent:
+        """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was.
+        """
+        effect = DirectEffect(self.solution, untouched=True)
+        return exponent(self.solution, size(effect.of(Unknown(CHANGE, self.step, self.stream))))
+
+    def is_held_back(self) -> bool:
+        """Do updates make the stream grow, and norms or bounded functions hold it back?"""
+        value = self.change_of(self.stream)
+        if value is None or exponent_of(value) <= 0:
+            return False
+        bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
+                      for f in self.bent(p))
+        return bounded or any(power.exp.is_negative and squares(power.base)
+                              for e in self.equations.equations for power in e.value.atoms(sp.Pow))
+
+    # What layers do.
+
+    @cached_property
+    def branch(self) -> int:
+        """The power of L of the branch multiplier, as a value: what a layer adds is its root mean square."""
+        for rule in ("independent layers", "layers"):
+            for entry in self._to_stream(0):
+                if not entry.update and any(rule == term for term in self._rules(entry)):
+                    return self.solution.weight(self._power_of(entry.term))
         written = self._written_branch()
         if written is not None:
-            return written
+            return self.solution.weight(written)
         named = [str(p.statement.target) for p in self.setting.program.places()
                  if kind(p.statement.value) == "scalar" and p.loops[1:]]
         if named:
@@ -89,9 +161,32 @@ class _KetReader:
         raise ValueError(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 
+    def _to_stream(self, step: int) -> list[Entry]:
+        """The terms that layers add to the stream."""
+        key = Unknown(KET, step, self.stream)
+        found = self.solution.entries(key) if key in self.solution.counted.entries.of else []
+        return [entry for entry in found if entry.enters == Enters.LAYERS and self.solution.value(entry.node)]
+
+    def _rules(self, entry: Entry) -> set[str]:
+        return {one.rule for one in self.solution.terms_of(entry)}
+
+    def _power_of(self, term: sp.Expr) -> Affine:
+        """The largest power of L in front of a term."""
+        found = Affine.number(0, len(self.reading.parameters))
+        for factor in sp.Mul.make_args(term.function if isinstance(term, sp.Sum) else term):
+            base, power = factor.as_base_exp()
+            layer = next((i for i in self.reading.layers if i in factor.free_symbols), None)
+            if base == self.reading.variable:
+                found = found + Affine.of(power, self.reading.parameters)
+            elif layer is not None and not factor.has(Ket, Hat, Bracket, Expectation, Scal, Vec):
+                powers = [Affine.of(p, self.reading.parameters)
+                          for p, _ in in_powers(factor, layer, self.reading.variable)]
+                found = found + max(powers, key=lambda form: form.at(self.solution.scale.point))
+        return found
+
     def _written_branch(self) -> Affine | None:
         """The power of L in front of what matrices that start at zero add to the stream, once they are trained."""
-        if not any(one.update for one in self._to_stream(self.step)):
+        if not any(entry.update for entry in self._to_stream(self.step)):
             return None
         setting, found = self.setting, set()
         for p in setting.program.places():
@@ -99,114 +194,51 @@ class _KetReader:
             if isinstance(target, Vec) and target.same_family(setting.families[self.stream]):
                 found |= {sp.powsimp(value.coeff(one)) for one in value.atoms(MatVec)}
         powers = {setting.depth * sp.diff(number, setting.depth) / number for number in found}
-        if len(powers) != 1:
-            return None
-        return Affine.of(sp.simplify(powers.pop()), KetTerms(self.equations).parameters)
+        return Affine.of(sp.simplify(powers.pop()), self.reading.parameters) if len(powers) == 1 else None
 
-    def read(self) -> Exponents:
-        forward = [p for p in self.setting.products if not p.transposed]
-        dx, df = self._of(Sort.CHANGE, self.step, self.stream), self._output(self.step)
-        if self.exploded:
-            dx = df = self.direct_effect()
-        hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
-        changes = join(self._change(p, False) for p in forward)
-        updates = join([*(self._change(p, True) for p in forward), *map(self._by_vectors, self._forward)])
-        errors = [join([self._change(p, True), self._by_vectors(self.setting.family_number(p.matvec.vector))]).power(
-            Fraction(3 if any(scalar_function(f).has_kinks for f in bent) else 4, 2))
-            for p in forward if (bent := self._bent(p))]
-        adding = {rule: join(self.cell.weight(one) for one in self._to_stream(self.step) if one.rule == rule)
-                  for rule in ("layers", "independent layers")}
-        explosions = tuple((key.step, v) for key, v in self.cell.explosions) if self.exploded else ()
-        found = Exponents(
-            x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self._output(0), dx=dx,
-            dh=changes.plus(dx), df=df, update=updates,
-            noise=adding["independent layers"], drift=adding["layers"],
-            linearisation=Exponent.single(self.branch).times(join(errors)), explosions=explosions,
-            grows=self.cell.grows, exact=False).pruned(self.cell.region)
-        return found.without_training() if explosions and explosions[0][0] == 0 else found
+    def adds(self, rule: str) -> Value:
+        """What all layers add to the stream at the step that is asked for, coherently or independently."""
+        return larger(term.value for entry in self._to_stream(self.step)
+                      for term in self.solution.terms_of(entry) if term.rule == rule)
 
-    def _of(self, sort: Sort, t: int, family: int) -> Exponent:
-        """The size of a ket, or of its change since the first step."""
-        return join(self.cell.of(key) for key in self._parts(sort, t, family))
+    # What updates do.
 
-    def _parts(self, sort: Sort, t: int, family: int) -> list[Quantity]:
-        return [key for key in self.cell.exponents if (key.sort, key.step, key.number) == (sort, t, family)]
-
-    def _is_change(self, key: Quantity, family: int) -> bool:
-        """Is the quantity a change of the family, up to the step that is asked for?"""
-        return (key.sort, key.step, key.number) == (Sort.CHANGE, self.step, family)
-
-    def is_held_back(self) -> bool:
-        """Does the first update make the stream grow, and norms or bounded functions hold it back?"""
-        if self.cell.is_bounded(self._parts(Sort.CHANGE, self.step, self.stream)):
-            return False
-        bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
-                      for f in self._bent(p))
-        return bounded or any(power.exp.is_negative and squares(power.base)
-                              for e in self.equations.equations for power in e.value.atoms(sp.Pow))
-
-    def direct_effect(self) -> Exponent:
-        """What the first updates do to the stream that was there before them."""
-        return join(self._moved(key, frozenset()) for key in self._by_target if self._is_change(key, self.stream))
-
-    def _moved(self, key: Quantity, seen: frozenset[Quantity]) -> Exponent:
-        """A change in the second step, all that does not change as it was at the first; no way round a loop."""
-        return join(self._moved_by(one, seen | {key}) for one in self._by_target.get(key, ()))
-
-    @cached_property
-    def _by_target(self) -> dict[Quantity, list[Contribution]]:
-        found: dict[Quantity, list[Contribution]] = {}
-        for one in self.cell.contributions:
-            found.setdefault(one.target, []).append(one)
-        return found
-
-    def _moved_by(self, one: Contribution, seen: frozenset[Quantity]) -> Exponent:
-        found = Exponent.single(one.weight)
-        for factor in one.factors:
-            if factor.sort == Sort.SHRINK:
-                found = found.times(self.cell.of(factor))
-            elif factor.sort != Sort.CHANGE:
-                found = found.times(self.cell.of(factor.at_step(0)))
-            else:
-                found = found.times(Exponent() if factor in seen else self._moved(factor, seen))
-        return found
-
-    def _to_stream(self, t: int) -> list[Contribution]:
-        return [one for one in self.cell.contributions
-                if (one.target.sort, one.target.step, one.target.number) == (Sort.KET, t, self.stream)]
-
-    def _change(self, product: Product, acts: bool) -> Exponent:
+    def change(self, product: Product, acts: bool) -> Value:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
         found = self._updates(target, lambda term: not acts or term.has(Bracket))
         if not acts and decays(self.setting, product.matrix):
-            found = found.plus(self._of(Sort.KET, 0, vector))  # a share of it, as a matrix keeps sizes
-        return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, self.step, vector))
+            found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
+        return found if acts or self.exploded else larger((found, self.change_of(vector)))
 
-    def _by_vectors(self, family: int) -> Exponent:
+    def by_vectors(self, family: int) -> Value:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
         return self._updates(family, lambda term: bool(vector_of(term)))
 
-    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Exponent:
+    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Value:
         """What terms of updates that are chosen change of a family in one layer."""
+        key = Unknown(CHANGE, self.step, family)
         found = []
-        for one in self.cell.contributions:
-            if one.update and self._is_change(one.target, family) and chosen(one.term):
-                gain = {"layers": Fraction(1), "independent layers": Fraction(1, 2)}.get(one.rule)
-                inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
-                weight = self._moved_by(one, frozenset()) if self.exploded else self.cell.weight(one)
-                found.append(weight.times(Exponent.single(inside * -1)))
-        return join(found)
+        for entry in self.solution.entries(key) if key in self.solution.counted.entries.of else ():
+            if entry.update and chosen(entry.term):
+                parts: Parts = (self.direct.of_entry(entry) if self.exploded else self.solution.value(entry.node))
+                found.append(times(size(parts), *([-self.branch] if entry.enters == Enters.LAYERS else [])))
+        return larger(found)
 
-    @cached_property
-    def _forward(self) -> list[int]:
-        """The families that a step makes before it knows its loss."""
-        places = takewhile(lambda p: not p.statement.value.has(LossDerivative), self.setting.program.places())
-        return sorted({self.setting.family_number(p.statement.target) for p in places
-                       if isinstance(p.statement.target, Vec)})
+    def error(self, product: Product) -> Value:
+        """What linearising the functions of a product in its update errs by."""
+        bent = self.bent(product)
+        if not bent:
+            return None
+        family = self.setting.family_number(product.matvec.vector)
+        value = larger((self.change(product, True), self.by_vectors(family)))
+        if value is None:
+            return None
+        halves = 3 if any(scalar_function(f).has_kinks for f in bent) else 4
+        return INFINITE if value > LARGE else exponent_of(value) * halves - (value & 1)
 
-    def _bent(self, product: Product) -> list[sp.Expr]:
+    def bent(self, product: Product) -> list[sp.Expr]:
         """The functions, not linear ones, that are taken of what the product makes."""
         made, found = product.place.statement.target, []
         for e in self.equations.equations:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable
-
 import sympy as sp
 
-from ..orders import Cell
 from ..programs.language import LossDerivative, MatVec, Moment, Vec
 from ..programs.program import Place, Program
 
@@ -30,10 +27,10 @@ def normed_products(program: Program) -> tuple[str, ...]:
     return tuple(found)
 
 
-def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
+def require_no_explosion(program: Program, explodes: bool) -> None:
     """Raise ``ValueError`` where a program that divides what a matrix makes by its own size is said to explode."""
     normed = normed_products(program)
-    if normed and any(cell.explosions for cell in cells):
+    if normed and explodes:
         raise ValueError(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
                          "and what is counted of the two apart explodes; whether they do together no rule says; "
                          "allowed are norms of the stream (norm_place='before'), or other exponents")

@@ -11,7 +11,7 @@ import sympy as sp
 
 from .. import _checks
 from ..errors import Divergence
-from ..orders import Cell, Contribution, KetTerms, Sort
+from ..asymptotics import KET, Unknown
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
 from ..programs.networks import Network
@@ -100,17 +100,10 @@ def _with_sums(powers: list[Fraction | float]) -> Powers:
 
 
 def _of_kets(net: Network, scale: Scaling) -> list[Fraction | float]:
-    equations, _, cell = counted(net, scale)
-    streams = KetTerms(equations).accumulating
-    return [-power for one in cell.contributions
-            if one.target.sort == Sort.KET and one.target.number in streams and one.rule in GAINS
-            and (power := GAINS[one.rule] * _order(cell, one)) < 0]
-
-
-def _order(cell: Cell, one: Contribution) -> Fraction:
-    """The power of L of a term of the stream, which is of order one."""
-    value = cell.weight(one).at(())
-    return Fraction(0) if value is -sp.oo else Fraction(int(value.p), int(value.q))
+    _, found = counted(net, scale)
+    keys = [Unknown(KET, t, stream) for t in range(found.steps) for stream in found.counted.reading.accumulating]
+    return [-power for key in keys for one in found.terms(key)
+            if one.rule in GAINS and (power := GAINS[one.rule] * _number(found.power(one.value).exponent)) < 0]
 
 
 def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
