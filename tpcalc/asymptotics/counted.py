@@ -10,8 +10,8 @@ import sympy as sp
 
 from ..calculus.equations import KetEquations
 from ..orders.affine import point_of
-from .entries import Entries, Entry
-from .graph import Node, Unknown
+from .entries import Enters, Entries, Entry
+from .graph import KET, Node, Unknown
 from .reading import Reading
 from .solution import Solution
 from .sweeps import Sweep, sweeps_of
@@ -57,6 +57,15 @@ class Counted:
             if not isinstance(value, Fraction):
                 raise ValueError(f"{name}: {value} given; allowed are rational numbers")
         return found  # type: ignore[return-value]
+
+    def is_gradual(self, values: Mapping[sp.Symbol, sp.Expr]) -> bool:
+        """Does a layer change streams by less than they are, at first? Else what layers do is no small change of them,
+        and is to be told from the equations at these values."""
+        self.entries.upto(1)
+        point, reading = self.point(values), self.reading
+        return all(form.at(point) < 0 for stream in reading.accumulating
+                   for entry in self.entries.of[Unknown(KET, 0, stream)] if entry.enters == Enters.LAYERS
+                   for form in reading.powers_of(entry.term))
 
     def start(self, values: Mapping[sp.Symbol, sp.Expr], keep: Callable[[Entry], bool] | None = None,
               directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
@@ -111,7 +120,7 @@ class Counted:
             if t > streams and found.growing(t):
                 found.grows = True
                 return found
-            if t > 1 and found.classes(t) == found.classes(t - 1):
+            if t > 1 and found.repeats(t):
                 return found
         return None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
 
 from .entries import Enters, Entry
 from .graph import Capped, Held, Node, OnLeading, Reference, Routed, Times, Union, Unknown
-from .parts import MEAN, Label, Parts, in_stream, product_label
+from .parts import MEAN, STREAM, Label, Parts, in_stream, product_label
 from .values import LARGE, LEAST, added
 
 if TYPE_CHECKING:
@@ -58,6 +58,23 @@ class Cycles:
             elif not cycle:
                 current = values
         return [], None
+
+    def through(self, keys: Iterable[Unknown]) -> list[Part]:
+        """A cycle of weight 0, or more, through one of some unknowns, at the values that there are."""
+        chosen = set(keys)
+        current = {(key, label): value for key in self.sweep.plain
+                   for label, value in (self.at.table.get(key) or {MEAN: 0, STREAM: 0}).items()}
+        edges, alone = {}, {}
+        for _ in range(MOST):
+            for key, label in current:
+                self.labels[key].add(label)
+            edges, alone = self.linear(current)
+            new = {to: 0 for to, _, _ in edges if to not in current}
+            if not new:
+                break
+            current |= new
+        raised = {place: weight + 2 * (place[0][0] in chosen) for place, weight in edges.items()}
+        return longest(raised, {part: 0 for place in raised for part in place[:2]} | alone)[1]
 
     def rate(self, edges: Edges, alone: Values) -> Fraction | None:
         """The largest mean weight of a cycle a layer: a number is at least that if no cycle is positive once it is

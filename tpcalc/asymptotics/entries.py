@@ -61,7 +61,7 @@ class Entries:
         for t in range(self.steps, steps):
             for family in self.reading.of_family:
                 self._ask(Unknown(KET, t, family))
-                if t and family in self.reading.forward:
+                if t:
                     self._ask(Unknown(CHANGE, t, family))
             for name in self.reading.scalars:
                 self._ask(Unknown(SCALAR, t, name))

@@ -141,6 +141,7 @@ class Functions:
             raise ValueError(f"{form.subs(H, expression)}: a function of {expression} and of "
                              f"{', '.join(sorted(map(str, form.free_symbols - {H})))}, of which no rule counts "
                              "powers of L; give what it acts on a name of its own")
+        scalar_function(form).growth  # refused where no power is
         led = {label for term in split(expression) for label in self._leading(term)}
         steps = [reading.step(k.vector) for k in expression.atoms(Ket) if reading.initial(k.vector) is None]
         sources = 0

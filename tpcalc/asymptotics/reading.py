@@ -13,8 +13,9 @@ from ..calculus.equations import KetEquation, KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..calculus.memory import decays, rho_of
 from ..gaussian import Expectation
+from ..orders.affine import Affine
 from ..orders.growing_variable import free_parameters, growing_variable
-from ..orders.layer_functions import leading, sign_of
+from ..orders.layer_functions import in_powers, leading, sign_of
 from ..orders.quantities import Base
 from ..orders.terms import split
 from ..programs.language import LossDerivative, Scal, Vec
@@ -132,6 +133,9 @@ class Reading:
         """A term at step t, its sums over steps written out."""
         if (term, t) not in self._written:
             self._written[term, t] = tuple(self._write(term, t))
+            if any(one.has(sp.Sum) for one in self._written[term, t]):
+                raise ValueError(f"{term}: a sum over layers, as of a matrix that all layers share; no rule for its "
+                                 "order in L")
         return self._written[term, t]
 
     @cached_property
@@ -145,7 +149,7 @@ class Reading:
             return
         if len(term.limits) != 1:
             over = ", ".join(str(limit[0]) for limit in term.limits)
-            raise ValueError(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its "
+            raise ValueError(f"{term}: a sum over {over}, as of a matrix that all layers share; no rule for its "
                              "order in L")
         (s, first, last), = term.limits
         for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
@@ -195,6 +199,20 @@ class Reading:
         """The multiples of initial matrices that the first update changes, by name."""
         setting = self.equations.setting
         return frozenset(rho_of(matrix).name for matrix in setting.trained() if decays(setting, matrix))
+
+    def powers_of(self, term: sp.Expr) -> list[Affine]:
+        """The powers of L in front of a term."""
+        found = [Affine.number(0, len(self.parameters))]
+        for factor in sp.Mul.make_args(term.function if isinstance(term, sp.Sum) else term):
+            base, power = factor.as_base_exp()
+            layer = next((i for i in self.layers if i in factor.free_symbols), None)
+            powers = []
+            if base == self.variable:
+                powers = [power]
+            elif layer is not None and not factor.has(Ket, Hat, Bracket, Expectation, Scal, Vec):
+                powers = [power for power, _ in in_powers(factor, layer, self.variable)]
+            found = [form + Affine.of(power, self.parameters) for form in found for power in powers] or found
+        return found
 
     def sign(self, number: sp.Expr) -> int:
         """The sign of a number in front, 0 where it is not known."""

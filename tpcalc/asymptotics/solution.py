@@ -235,13 +235,17 @@ class Solution:
         found: dict[tuple, int] = {}
         for key, parts in self.table.items():
             if key.step == t and key.sort != SHRINK:
-                base = key.base
-                if base is not None and not base.is_initial:
-                    base = Base(int(base.step == t), base.number, base.own)
                 for one, value in on_subsets(parts).items():
-                    kind = key.sort, key.name, base, one
+                    kind = *kind_of(key), one
                     found[kind] = max(found.get(kind, LEAST), exponent_of(value))
         return found
+
+    def repeats(self, t: int) -> bool:
+        """Are all exponents of step t those of the step before, as far as both are asked for?"""
+        now, before = self.classes(t), self.classes(t - 1)
+        asked = [{kind_of(key) for key in self.table if key.step == step} for step in (t - 1, t)]
+        return all(now.get(kind) == before.get(kind) for kind in {*now, *before}
+                   if all(kind[:3] in some for some in asked))
 
     def growing(self, t: int) -> list[tuple[int, int]]:
         """Exponents of step t that are positive and larger than at the step before, with that difference, as values."""
@@ -326,12 +330,24 @@ class Solution:
 
     def terms_of(self, entry: Entry) -> list[Term]:
         """A term, once for every rule by which layers add it up."""
+        return self.ways(entry, self.value(entry.node))
+
+    def ways(self, entry: Entry, parts: Parts) -> list[Term]:
+        """The same of a term with given parts."""
         gain = self.all_layers - self.forgets.get(entry.target, 0) if entry.enters == Enters.LAYERS else 0
         best: dict[str, int] = {}
-        for label, value in self.value(entry.node).items():
+        for label, value in parts.items():
             for _, more in [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, 2):
                 rule = "" if entry.enters != Enters.LAYERS else "layers" if more == 2 else "independent layers"
                 both = added(value, gain if rule == "layers" else gain // 2 if rule else 0)
                 best[rule] = max(best.get(rule, LEAST), both)
         return [Term(entry.target, entry.equation, entry.term, entry.update, rule, value)
                 for rule, value in best.items()]
+
+
+def kind_of(key: Unknown) -> tuple:
+    """What an unknown is whatever its step: a derivative in an initial base ket, in one of its step, or in others."""
+    base = key.base
+    if base is not None and not base.is_initial:
+        base = Base(int(base.step == key.step), base.number, base.own)
+    return key.sort, key.name, base

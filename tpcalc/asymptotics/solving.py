@@ -31,6 +31,8 @@ def solve_sweep(at: Solution, sweep: Sweep) -> None:
         return
     _note_forgetting(at, sweep)
     _Iteration(at, sweep).solve()
+    if not at.forgets.keys().isdisjoint(sweep.plain):
+        _require_forgotten_faster(at, sweep)
     at.forget_values(sweep.all)  # some were read on the way
 
 
@@ -44,6 +46,16 @@ def _note_forgetting(at: Solution, sweep: Sweep) -> None:
         rates = [at.value(entry.damping)[MEAN] for entry in at.entries(key) if entry.damping is not None]
         if rates and max(rates) + at.all_layers > 0:
             at.forgets[key] = max(rates) + at.all_layers
+
+
+def _require_forgotten_faster(at: Solution, sweep: Sweep) -> None:
+    """Raise ``ValueError`` where what forgets is fed by what it makes, as fast as it forgets it."""
+    cycle = Cycles(at, sweep, {key: at.table.get(key, {}) for key in sweep.shrinks}).through(at.forgets.keys())
+    if cycle:
+        key = next(key for key, _ in cycle if key in at.forgets)
+        vector = at.counted.equations.setting.families[int(key.name)].name
+        raise ValueError(f"{vector} at step {key.step}: its layers forget, and it is fed by what it makes as fast as "
+                         "it forgets it; coefficients decide whether it grows, and no rule compares them")
 
 
 class _Iteration:

@@ -118,7 +118,8 @@ def evaluation(solution: Solution, found: Exponents) -> Evaluated[Exponents]:
     """What is read, with the affine forms that divide cells."""
     forms = {one.name: form for one in Exponents.sizes() for form in getattr(found, one.name).forms}
     forms |= {"at first": form for form in found.at_first.forms}
-    rates = {f"rate of {key.name} {key.step}": form for key, v in solution.explosions for form in rate_of(solution, v).forms}
+    rates = {f"rate of {key.name} {key.step}": form for key, v in solution.explosions
+             for form in rate_of(solution, v).forms}
     hidden = {f"{key.name} {key.step}": solution.form(value) for key, value in solution.thresholds().items()}
     inside = {name: form for name, form in hidden.items() if form is not None}
     outputs = {f"output {number}": form for number, form in enumerate(map(solution.form, solution.outputs()))
@@ -203,9 +204,12 @@ def counting_of(net: Network, at: Values = ()) -> Counting | Everywhere:
     require_frozen_ends(net)
     if at:
         try:
-            return _counting(net, ())
+            found = _counting(net, ())
         except NoStreams:
             pass
+        else:
+            if isinstance(found, Everywhere) or found.counted.is_gradual(dict(at)):
+                return found
     return _counting(net, at)
 
 

@@ -23,7 +23,6 @@ from ..gaussian.scalar_functions import H, scalar_function
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
 from ..orders import EXPLODES, Affine, Exponent
-from ..orders.layer_functions import in_powers
 from ..orders.terms import split
 from ..programs.language import MatVec, Scal, Vec, kind
 from .sizes import Exponents
@@ -92,13 +91,13 @@ class Reader:
         values = {
             "x_init": self.ket(self.stream, 0), "f_init": self.output(0), "dx": dx, "df": df,
             "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
-            "dh": larger((changes, dx)), "update": larger(updates), "noise": self.adds("independent layers"),
-            "drift": self.adds("layers"),
-            "linearisation": times(larger(self.error(p) for p in forward), self.branch)}
+            "dh": larger((changes, dx)), "update": larger(updates),
+            "noise": self.adds("independent layers"), "drift": self.adds("layers"),
+            "linearisation": times(larger(self.error(p, exact) for p in forward), self.branch)}
         bounds = {name for name, value in values.items() if value is not None and value & 1}
         held = self.is_held_back()
         bounds |= Exponents.of_updates() if held else set()
-        rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions) if self.exploded else ()
+        rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
         found = Exponents(**{name: exponent(self.solution, value) for name, value in values.items()},
                           explosions=rates, grows=self.solution.grows, exact=exact)
         if rates and rates[0][0] == 0:
@@ -147,8 +146,10 @@ class Reader:
         """The power of L of the branch multiplier, as a value: what a layer adds is its root mean square."""
         for rule in ("independent layers", "layers"):
             for entry in self._to_stream(0):
-                if not entry.update and any(rule == term for term in self._rules(entry)):
+                if not entry.update and rule in self._rules(entry):
                     return self.solution.weight(self._power_of(entry.term))
+        if self.solution.forgets:  # nothing is left of anything
+            return 0
         written = self._written_branch()
         if written is not None:
             return self.solution.weight(written)
@@ -172,17 +173,7 @@ class Reader:
 
     def _power_of(self, term: sp.Expr) -> Affine:
         """The largest power of L in front of a term."""
-        found = Affine.number(0, len(self.reading.parameters))
-        for factor in sp.Mul.make_args(term.function if isinstance(term, sp.Sum) else term):
-            base, power = factor.as_base_exp()
-            layer = next((i for i in self.reading.layers if i in factor.free_symbols), None)
-            if base == self.reading.variable:
-                found = found + Affine.of(power, self.reading.parameters)
-            elif layer is not None and not factor.has(Ket, Hat, Bracket, Expectation, Scal, Vec):
-                powers = [Affine.of(p, self.reading.parameters)
-                          for p, _ in in_powers(factor, layer, self.reading.variable)]
-                found = found + max(powers, key=lambda form: form.at(self.solution.scale.point))
-        return found
+        return max(self.reading.powers_of(term), key=lambda form: form.at(self.solution.scale.point))
 
     def _written_branch(self) -> Affine | None:
         """The power of L in front of what matrices that start at zero add to the stream, once they are trained."""
@@ -198,8 +189,17 @@ class Reader:
 
     def adds(self, rule: str) -> Value:
         """What all layers add to the stream at the step that is asked for, coherently or independently."""
-        return larger(term.value for entry in self._to_stream(self.step)
-                      for term in self.solution.terms_of(entry) if term.rule == rule)
+        if self.exploded:  # as at first, and what updates do to that directly
+            moved = self.solution.entries(Unknown(CHANGE, self.step, self.stream)) if self.step < self.solution.steps \
+                else []
+            direct = [term.value for entry in moved for term in self.solution.ways(entry, self.direct.of_entry(entry))
+                      if term.rule == rule]
+            return larger([*direct, *self._adds_at(0, rule)])
+        return larger(self._adds_at(self.step, rule))
+
+    def _adds_at(self, step: int, rule: str) -> list[int]:
+        return [term.value for entry in self._to_stream(step)
+                for term in self.solution.terms_of(entry) if term.rule == rule]
 
     # What updates do.
 
@@ -226,9 +226,9 @@ class Reader:
                 found.append(times(size(parts), *([-self.branch] if entry.enters == Enters.LAYERS else [])))
         return larger(found)
 
-    def error(self, product: Product) -> Value:
-        """What linearising the functions of a product in its update errs by."""
-        bent = self.bent(product)
+    def error(self, product: Product, linear: bool) -> Value:
+        """What linearising the functions of a product in its update errs by; in a linear network, a smooth one's."""
+        bent = [H**2] if linear else self.bent(product)
         if not bent:
             return None
         family = self.setting.family_number(product.matvec.vector)

@@ -146,8 +146,10 @@ def terms_of(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
         terms, names = _in_symbols(net, opt), symbols_of(net)
     except NoStreams:  # what its layers do may depend on alpha
         return MatrixTerms.of(counted_program(net, opt, scale))
-    return terms.there({names["alpha"]: scale.alpha, **{
-        names[name]: scale.update_exponent(name) for name in net.trained_of_block}})
+    values = {names["alpha"]: scale.alpha, **{names[name]: scale.update_exponent(name)
+                                              for name in net.trained_of_block}}
+    there = terms.there(values)
+    return there if there.counted.is_gradual(values) else MatrixTerms.of(counted_program(net, opt, scale))
 
 
 def symbols_of(net: Judged) -> dict[str, sp.Symbol]:
@@ -196,7 +198,8 @@ class MatrixTerms:
         """The terms at values of all symbols; ``ValueError`` where one is no rational number."""
         for name, value in values.items():
             if not value.is_Rational:
-                raise ValueError(f"{name}: {value} given; allowed are rational numbers")
+                raise ValueError(f"{name}: {value} given; allowed are rational numbers, for "
+                                 "exponents are affine forms with rational coefficients")
         return replace(self, values=values, solved={})
 
     def after(self, steps: int, matrix: object = EVERY) -> Solution:
