@@ -145,7 +145,7 @@ class Reading:
     def _write(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
         time = self.equations.setting.time
         if not isinstance(term, sp.Sum):
-            yield term.subs(time, t)
+            yield _in_front(term.subs(time, t), self.variable)
             return
         if len(term.limits) != 1:
             over = ", ".join(str(limit[0]) for limit in term.limits)
@@ -153,7 +153,7 @@ class Reading:
                              "order in L")
         (s, first, last), = term.limits
         for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
-            yield term.function.subs({s: value, time: t}, simultaneous=True)
+            yield _in_front(term.function.subs({s: value, time: t}, simultaneous=True), self.variable)
 
     def source(self, hat: Hat) -> int:
         """The bit of what a hat-ket is random in: its matrix, and the matrix's orientation."""
@@ -231,3 +231,9 @@ class Reading:
                 return any(isinstance(term, Ket) and term.subs(there, simultaneous=True) == ket
                            for term in split(e.value)) and all(i.is_Symbol for i in there)
         return False
+
+
+def _in_front(term: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+    """A term with powers of a variable in front of inverses of sums, into which expansion takes them."""
+    return term.replace(lambda e: e.is_Pow and e.base.is_Add and e.exp.is_negative and e.base.has(variable)
+                        and bool(random_parts(e)), lambda e: sp.powsimp(sp.factor_terms(e.base)) ** e.exp)

@@ -15,6 +15,7 @@ from ..programs.language import Vec
 from .entries import Enters, Entry
 from .graph import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Node, Unknown
 from .parts import MEAN, Parts, in_stream, on_subsets, size, union
+from .signs import require_signs
 from .solving import solve_sweep
 from .values import LARGE, LEAST, Scale, added, exponent_of
 
@@ -185,6 +186,8 @@ class Solution:
                 break
             self.saturated = frozenset(changed)
         self._require_arguments(t)
+        if t == 0:
+            require_signs(self)
         self.steps = t + 1
 
     def _wrong(self, t: int) -> frozenset[Bend]:
