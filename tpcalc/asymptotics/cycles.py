@@ -29,10 +29,12 @@ MOST = 40
 
 
 class Cycles:
-    """The loops of a sweep in which negative powers are held."""
+    """The loops of a sweep in which negative powers are held; infinite: the parts that explode already."""
 
-    def __init__(self, at: Solution, sweep: Sweep, held: Mapping[Unknown, Parts | None]) -> None:
+    def __init__(self, at: Solution, sweep: Sweep, held: Mapping[Unknown, Parts | None],
+                 infinite: Mapping[Unknown, Parts] | None = None) -> None:
         self.at, self.sweep, self.inside = at, sweep, frozenset(sweep.plain)
+        self.infinite = {(key, label) for key, parts in (infinite or {}).items() for label in parts}
         self.labels: dict[Unknown, set[Label]] = {key: set() for key in sweep.plain}
         for key, known in held.items():
             at.table[key] = {MEAN: 0} if known is None else known
@@ -106,7 +108,7 @@ class Cycles:
             for entry in self.at.entries(key):
                 for label, form in self.forms(entry.node, current, memo).items():
                     for to, gain, passed in self._entering(entry, label):
-                        for source, weight in form.items():
+                        for source, weight in form.items() if (key, to) not in self.infinite else ():
                             if source is None:
                                 alone[key, to] = max(alone.get((key, to), LEAST), added(weight, gain))
                             else:

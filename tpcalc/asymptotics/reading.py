@@ -122,7 +122,7 @@ class Reading:
         if number not in self._terms:
             e = self.equations.equations[number]
             self._terms[number] = list(centred_pairs(gathered(
-                [term for term in split(e.value) if not self.is_stream(e, term)])))
+                [_in_front(term, self.variable) for term in split(e.value) if not self.is_stream(e, term)])))
         return self._terms[number]
 
     @cached_property
@@ -145,7 +145,7 @@ class Reading:
     def _write(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
         time = self.equations.setting.time
         if not isinstance(term, sp.Sum):
-            yield _in_front(term.subs(time, t), self.variable)
+            yield term.subs(time, t)
             return
         if len(term.limits) != 1:
             over = ", ".join(str(limit[0]) for limit in term.limits)
@@ -153,7 +153,7 @@ class Reading:
                              "order in L")
         (s, first, last), = term.limits
         for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
-            yield _in_front(term.function.subs({s: value, time: t}, simultaneous=True), self.variable)
+            yield term.function.subs({s: value, time: t}, simultaneous=True)
 
     def source(self, hat: Hat) -> int:
         """The bit of what a hat-ket is random in: its matrix, and the matrix's orientation."""

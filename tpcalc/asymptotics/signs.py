@@ -30,7 +30,7 @@ from ..programs.language import Scal
 from .entries import Enters, Entry
 from .factors import squares
 from .graph import DERIVATIVE, KET, Bend, Unknown
-from .parts import Parts, in_stream
+from .parts import Parts, in_stream, is_infinite
 from .values import LARGE, exponent_of
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from .solution import Solution
 
 GROWS, TURNS, POINTS = 1, -1, 2  # what a term does to its stream: of means, in which direction
-FAR_OUT = np.array([1e2, 1e3, 1e4])
+FAR_OUT = np.array([20.0, 40.0, 80.0])  # as far as exponentials are numbers
 NODES = np.linspace(-8, 8, 4001)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
+FAR_ENDS = np.geomspace(50, 600, 17)
 NEAR = np.geomspace(1e-3, 1e3, 61)
 LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 
@@ -58,7 +59,7 @@ def require_signs(at: Solution) -> None:
                 raise _unknown(at, entry)
         if {-POINTS, POINTS} <= set(signs):  # means that point both ways: coefficients decide
             raise _unknown(at, matter[0])
-        accepted |= bool(matter)
+        accepted |= bool(matter) and is_infinite(at.table[key])
     if accepted:
         return
     for key in [key for key in at.table if key.step == 0 and key.sort in (KET, DERIVATIVE)
@@ -192,8 +193,17 @@ def _means(form: sp.Expr) -> np.ndarray:
 def _mean(expression: sp.Expr) -> int:
     """The sign of the mean of a function of a Gaussian far out, 0 where it vanishes there, or changes."""
     hat, = expression.atoms(Hat)
-    means = _means(scalar_function(expression, hat).expression)
+    form = scalar_function(expression, hat).expression
+    if not scalar_function(form).growth and not _has_ends(form):
+        return 0
+    means = _means(form)
     return int(np.sign(means[0])) if (np.abs(means) > LEAST_SHARE).all() and abs(np.sign(means).sum()) == 3 else 0
+
+
+def _has_ends(form: sp.Expr) -> bool:
+    """Does a bounded function go to numbers at both ends, not both 0?"""
+    ends = [scalar_function(form).values()(side * FAR_ENDS) for side in (1, -1)]
+    return not scalar_function(form).vanishes and all(np.ptp(end) < LEAST_SHARE for end in ends)
 
 
 def _slope(reading: Reading, response: Response) -> int:

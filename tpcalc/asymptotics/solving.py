@@ -124,7 +124,7 @@ class _Iteration:
         while True:
             if self._settles(held, fixed, limit):
                 return exploded
-            cycle, rate = Cycles(at, self.sweep, held).find()
+            cycle, rate = Cycles(at, self.sweep, held, fixed).find()
             if not cycle:
                 raise ValueError(f"program {at.counted.reading.name}: exponents do not settle, and no loop is found "
                                  "that grows")
