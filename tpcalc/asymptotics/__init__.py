@@ -2,5 +2,5 @@
 
 from .counted import Counted as Counted
 from .entries import Entry as Entry
-from .graph import CHANGE as CHANGE, DERIVATIVE as DERIVATIVE, KET as KET, SCALAR as SCALAR, Unknown as Unknown
+from .unknowns import CHANGE as CHANGE, DERIVATIVE as DERIVATIVE, KET as KET, SCALAR as SCALAR, Unknown as Unknown
 from .solution import Power as Power, Solution as Solution, Term as Term

@@ -11,7 +11,8 @@ import sympy as sp
 from ..calculus.equations import KetEquations
 from ..orders.affine import point_of
 from .entries import Enters, Entries, Entry
-from .graph import KET, Node, Unknown
+from .graph import Node
+from .unknowns import KET, Unknown
 from .reading import Reading
 from .solution import Solution
 from .sweeps import Sweep, sweeps_of

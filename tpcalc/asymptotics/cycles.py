@@ -9,22 +9,20 @@ independently, for it is squares that add up then.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterable, Mapping
 
 from .entries import Enters, Entry
-from .graph import Capped, Held, Node, OnLeading, Reference, Routed, Times, Union, Unknown
-from .parts import MEAN, STREAM, Label, Parts, in_stream, product_label
+from .forms import Forms, Part, Values
+from .graph import Node
+from .unknowns import Unknown
+from .parts import MEAN, STREAM, Label, Parts, in_stream
 from .values import LARGE, LEAST, added
 
 if TYPE_CHECKING:
     from .solution import Solution
     from .sweeps import Sweep
 
-Part = tuple[Unknown, Label]
-Form = dict[Part | None, int]  # weights of parts, under None of what is known
-Forms = dict[Label, Form]
 Edges = dict[tuple[Part, Part, int], int]  # to, from, halves of layers passed
-Values = dict[Part, int]
 MOST = 40
 
 
@@ -33,7 +31,8 @@ class Cycles:
 
     def __init__(self, at: Solution, sweep: Sweep, held: Mapping[Unknown, Parts | None],
                  infinite: Mapping[Unknown, Parts] | None = None) -> None:
-        self.at, self.sweep, self.inside = at, sweep, frozenset(sweep.plain)
+        self.point, self.sweep, self.inside = at, sweep, frozenset(sweep.plain)
+        self.current: Mapping[Part, int] = {}
         self.infinite = {(key, label) for key, parts in (infinite or {}).items() for label in parts}
         self.labels: dict[Unknown, set[Label]] = {key: set() for key in sweep.plain}
         for key, known in held.items():
@@ -65,8 +64,9 @@ class Cycles:
         """A cycle of weight 0, or more, through one of some unknowns, at the values that there are."""
         chosen = set(keys)
         current = {(key, label): value for key in self.sweep.plain
-                   for label, value in (self.at.table.get(key) or {MEAN: 0, STREAM: 0}).items()}
-        edges, alone = {}, {}
+                   for label, value in (self.point.table.get(key) or {MEAN: 0, STREAM: 0}).items()}
+        edges: Edges = {}
+        alone: Values = {}
         for _ in range(MOST):
             for key, label in current:
                 self.labels[key].add(label)
@@ -102,11 +102,12 @@ class Cycles:
     def linear(self, current: Values) -> tuple[Edges, Values]:
         """What enters the sweep's parts from each other, and from outside."""
         memo: dict[int, Forms] = {}
+        self.current = current
         edges: Edges = {}
         alone: Values = {}
         for key in self.sweep.plain:
-            for entry in self.at.entries(key):
-                for label, form in self.forms(entry.node, current, memo).items():
+            for entry in self.point.entries(key):
+                for label, form in self.forms(entry.node, memo).items():
                     for to, gain, passed in self._entering(entry, label):
                         for source, weight in form.items() if (key, to) not in self.infinite else ():
                             if source is None:
@@ -124,91 +125,22 @@ class Cycles:
 
     def _targets(self, entry: Entry, label: Label) -> Iterable[tuple[Label, int, bool]]:
         probe = 2  # tells a whole gain from half of one where layers count as nothing
-        rate = self.at.forgets.get(entry.target)
+        rate = self.point.forgets.get(entry.target)
         if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
             return []
-        gain = self.at.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+        gain = self.point.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
         return [(to, gain if more == probe else gain // 2, more == probe) for to, more in in_stream(label, probe)]
 
-    # Nodes as linear forms.
-
-    def forms(self, node: Node, current: Values, memo: dict[int, Forms]) -> Forms:
+    def forms(self, node: Node, memo: dict[int, Forms]) -> Forms:
         if node.number not in memo:
-            memo[node.number] = self._forms(node, current, memo)
+            if node.refs.isdisjoint(self.inside):
+                memo[node.number] = {label: {None: value} for label, value in self.point.value(node).items()}
+            else:
+                memo[node.number] = node.forms(self, [self.forms(kid, memo) for kid in node.kids])
         return memo[node.number]
 
-    def _forms(self, node: Node, current: Values, memo: dict[int, Forms]) -> Forms:
-        if node.refs.isdisjoint(self.inside):
-            return {label: {None: value} for label, value in self.at.value(node).items()}
-        if isinstance(node, Reference):
-            labels = self.labels[node.key]
-            return {label: {None: 0} if node.normed else {(node.key, label): 0} for label in labels}
-        kids = [self.forms(kid, current, memo) for kid in node.kids]
-        if isinstance(node, Times):
-            return self._product(kids[0], kids[1], current)
-        if isinstance(node, Union):
-            return joined((label, form) for kid in kids for label, form in kid.items())
-        if isinstance(node, Routed):
-            return joined((to, form) for label, form in kids[0].items() for to in node.labels(label))
-        if isinstance(node, OnLeading):
-            return self._on_leading(node, kids, current)
-        if isinstance(node, Capped):
-            if not kids[0] or node.bend not in self.at.saturated:
-                return kids[0]
-            return {node.label(kids[1:]): {None: node.cap}}
-        assert isinstance(node, Held)
-        return kids[0] if self.at.is_saturated(node.step) else kids[1]
-
-    def _product(self, a: Forms, b: Forms, current: Values) -> Forms:
-        """Linear in each factor, the other at the values of the round before."""
-        found: Forms = {}
-        now_a, now_b = ({label: value_of(form, current) for label, form in side.items()} for side in (a, b))
-        for one, form in a.items():
-            for other, more in b.items():
-                out = found.setdefault(product_label(one, other), {})
-                if None in form and None in more:
-                    out[None] = max(out.get(None, LEAST), added(form[None], more[None]))
-                for side, value in ((form, now_b[other]), (more, now_a[one])):
-                    for source, weight in side.items() if value is not None else ():
-                        if source is not None:
-                            out[source] = max(out.get(source, LEAST), added(weight, value))
-        return {label: form for label, form in found.items() if form}
-
-    def _on_leading(self, node: OnLeading, kids: Sequence[Forms], current: Values) -> Forms:
-        if not kids[0]:
-            return {}
-        form: Form = {None: 0}
-        mean = form
-        if node.growth:
-            lead, form = kids[0][MEAN], {}
-            value = value_of(lead, current)
-            for power in node.growth:
-                if power == 0:
-                    form[None] = max(form.get(None, LEAST), 0)
-                elif power == 1 or value is not None:
-                    more = OnLeading.power(value or 0, power - 1)
-                    for source, weight in lead.items():
-                        form[source] = max(form.get(source, LEAST), added(weight, more))
-            mean = form
-        elif len(kids) > 1:
-            form, mean = kids[1].get(MEAN, {}), kids[2].get(MEAN, {})
-        return joined((label, one) for label, one in node.spread(form, mean) if one)
-
-
-def value_of(form: Form, current: Values) -> int | None:
-    found = [weight if source is None else added(weight, current[source]) for source, weight in form.items()
-             if source is None or source in current]
-    return max(found, default=None)
-
-
-def joined(pairs: Iterable[tuple[Label, Form]]) -> Forms:
-    found: Forms = {}
-    for label, form in pairs:
-        out = found.setdefault(label, {})
-        for source, weight in form.items():
-            if weight > out.get(source, LEAST):
-                out[source] = weight
-    return found
+    def labels_of(self, key: Unknown) -> set[Label]:
+        return self.labels[key]
 
 
 def _over(weight: int, halves: int, rate: Fraction) -> int | Fraction:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..orders.affine import Affine
 from .entries import Entry
-from .graph import CHANGE, SHRINK, Bend, Node, Unknown
+from .graph import Node
+from .unknowns import CHANGE, SHRINK, Bend, Unknown
 from .parts import MEAN, Parts, union
 
 if TYPE_CHECKING:

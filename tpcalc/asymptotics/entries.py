@@ -15,7 +15,8 @@ from ..orders.terms import split
 from ..programs.language import LossDerivative
 from .expressions import Expressions
 from .functions import Functions
-from .graph import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Centred, Graph, Node, Unknown
+from .graph import Centred, Graph, Node
+from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Unknown
 from .reading import Reading
 
 

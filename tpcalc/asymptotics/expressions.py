@@ -15,7 +15,8 @@ from ..orders.terms import split
 from ..programs.language import Scal, Vec
 from .factors import factors_of, normalised, squares
 from .functions import Functions
-from .graph import CHANGE, DERIVATIVE, KET, SCALAR, Graph, Held, Mean, Node, Reference, Sized, Unknown
+from .graph import Graph, Held, Mean, Node, Reference, Sized
+from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, Unknown
 from .parts import MEAN, STREAM, label_of
 from .reading import Reading
 

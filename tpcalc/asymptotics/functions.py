@@ -22,7 +22,8 @@ from ..orders.quantities import Base
 from ..orders.terms import split
 from ..programs.language import Vec
 from .factors import argument_of, factors_of
-from .graph import SHRINK, Bend, Capped, Leading, Node, OnLeading, Rest, Unknown
+from .graph import Capped, Leading, Node, OnLeading, Rest
+from .unknowns import SHRINK, Bend, Unknown
 from .parts import MEAN, STREAM, label_of, sure_of
 
 if TYPE_CHECKING:

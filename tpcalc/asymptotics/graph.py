@@ -7,35 +7,16 @@ read in the same way where parts are exponents and where they are linear forms i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Hashable, NamedTuple, Protocol, Sequence, TypeVar
+from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 
 from ..orders.affine import Affine
-from ..orders.quantities import Base
 from . import parts
+from .forms import Form, Forms, Part, joined, multiplied, raised, to_power
 from .parts import MEAN, Label, Parts, possible, random_in, sure_of
-from .values import added
+from .unknowns import KET, Bend, Unknown
 
 T = TypeVar("T")
 N = TypeVar("N", bound="Node")
-KET, CHANGE, DERIVATIVE, SCALAR, SHRINK = "ket", "change", "derivative", "scalar", "shrink"
-
-
-class Unknown(NamedTuple):
-    """What exponents are found of: the parts of a ket of a family, of its change since the first step, or of its
-    derivative in a base ket, at a step; a scalar by its name; or a negative power of a size, of order one at most."""
-
-    sort: str
-    step: int
-    name: int | str
-    base: Base | None = None
-
-
-class Bend(NamedTuple):
-    """What a bounded function would add to its value on the leading part, if it went on as it starts."""
-
-    step: int
-    name: str
-    sources: int
 
 
 class Point(Protocol):
@@ -51,9 +32,23 @@ class Point(Protocol):
     def is_saturated(self, step: int) -> bool: ...
 
 
+class Linear(Protocol):
+    """What forms of nodes depend on besides: which parts unknowns have, and the values of a round."""
+
+    current: Mapping[Part, int]
+
+    @property
+    def point(self) -> Point: ...
+
+    def labels_of(self, key: Unknown) -> Iterable[Label]: ...
+
+
 @dataclass(eq=False)
 class Node:
-    """An operation on nodes; number: its place among all of them, after those it is made of."""
+    """An operation on nodes; number: its place among all of them, after those it is made of.
+
+    value: of values of these; forms: of linear forms in unknowns.
+    """
 
     number: int
     kids: tuple["Node", ...]
@@ -61,6 +56,10 @@ class Node:
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         raise NotImplementedError
+
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        """Of what reads no unknown, its value."""
+        return {label: {None: value} for label, value in self.value(at.point, []).items()}
 
 
 @dataclass(eq=False)
@@ -92,17 +91,26 @@ class Reference(Node):
         found = at.parts(self.key)
         return dict.fromkeys(found, 0) if self.normed else found
 
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        return {label: {None: 0} if self.normed else {(self.key, label): 0} for label in at.labels_of(self.key)}
+
 
 @dataclass(eq=False)
 class Times(Node):
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.product(*kids)
 
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        return multiplied(kids[0], kids[1], at.current)
+
 
 @dataclass(eq=False)
 class Union(Node):
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.union(kids)
+
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        return joined((label, form) for kid in kids for label, form in kid.items())
 
 
 @dataclass(eq=False)
@@ -114,6 +122,9 @@ class Routed(Node):
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.union([{to: value} for label, value in kids[0].items() for to in self.labels(label)])
+
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        return joined((to, form) for label, form in kids[0].items() for to in self.labels(label))
 
 
 @dataclass(eq=False)
@@ -187,17 +198,21 @@ class OnLeading(Node):
         size: int | None = 0
         mean: int | None = 0
         if self.growth:
-            size = mean = max(self.power(kids[0][MEAN], power) for power in self.growth)
+            size = mean = max(to_power(kids[0][MEAN], power) for power in self.growth)
         elif len(kids) > 1:
             size, mean = kids[1].get(MEAN), kids[2].get(MEAN)
         return {label: value for label, value in self.spread(size, mean) if value is not None}
 
-    @staticmethod
-    def power(value: int, power: int) -> int:
-        found = 0
-        for _ in range(power):
-            found = added(found, value)
-        return found
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        if not kids[0]:
+            return {}
+        form: Form = {None: 0}
+        mean = form
+        if self.growth:
+            form = mean = raised(kids[0][MEAN], self.growth, at.current)
+        elif len(kids) > 1:
+            form, mean = kids[1].get(MEAN, {}), kids[2].get(MEAN, {})
+        return joined((label, one) for label, one in self.spread(form, mean) if one)
 
     def spread(self, size: T, mean: T) -> list[tuple[Label, T]]:
         """Labels with what is random in them, and the mean."""
@@ -219,11 +234,16 @@ class Capped(Node):
             return kids[0]
         return {self.label(kids[1:]): self.cap}
 
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        if not kids[0] or self.bend not in at.point.saturated:
+            return kids[0]
+        return {self.label(kids[1:]): {None: self.cap}}
+
     @property
     def cap(self) -> int:
         return -1 if self.vanishes else 0
 
-    def label(self, arguments: Sequence[Parts | dict[Label, dict]]) -> Label:
+    def label(self, arguments: Sequence[Iterable[Label]]) -> Label:
         sources = self.bend.sources
         for argument in arguments:
             for label in argument:
@@ -241,6 +261,9 @@ class Held(Node):
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return kids[0] if at.is_saturated(self.step) else kids[1]
 
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        return kids[0] if at.point.is_saturated(self.step) else kids[1]
+
 
 class Graph:
     """Nodes, every one once."""
@@ -256,9 +279,9 @@ class Graph:
             frozenset(value.items()) if isinstance(value, dict) else value for value in data.values())
         found = self._known.get(key)
         if found is None:
-            refs = frozenset().union(*(kid.refs for kid in kids))
-            if kind is Reference:
-                refs = frozenset((data["key"],))  # type: ignore[assignment]
+            refs: frozenset[Unknown] = frozenset().union(*(kid.refs for kid in kids))
+            if isinstance(own := data.get("key"), Unknown):
+                refs = frozenset((own,))
             found = self._known[key] = kind(len(self.nodes), kids, refs, **data)
             self.nodes.append(found)
         return found  # type: ignore[return-value]

@@ -29,7 +29,7 @@ from ..orders.terms import split
 from ..programs.language import Scal
 from .entries import Enters, Entry
 from .factors import squares
-from .graph import DERIVATIVE, KET, Bend, Unknown
+from .unknowns import DERIVATIVE, KET, Bend, Unknown
 from .parts import Parts, in_stream, is_infinite
 from .values import LARGE, exponent_of
 
@@ -71,8 +71,8 @@ def require_signs(at: Solution) -> None:
 
 def _unknown(at: Solution, entry: Entry) -> ValueError:
     vector = at.counted.equations.setting.families[int(entry.target.name)].name
-    return ValueError(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, in "
-                      f"a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
+    return ValueError(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
+                      f"in a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
                       "exponents; allowed are larger alpha, and terms of which one sign is known")
 
 

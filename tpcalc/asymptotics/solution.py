@@ -13,7 +13,8 @@ from ..orders.affine import Affine
 from ..orders.quantities import Base
 from ..programs.language import Vec
 from .entries import Enters, Entry
-from .graph import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Node, Unknown
+from .graph import Node
+from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Unknown
 from .parts import MEAN, Parts, in_stream, on_subsets, size, union
 from .signs import require_signs
 from .solving import solve_sweep

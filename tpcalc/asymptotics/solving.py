@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .cycles import Cycles
-from .graph import SHRINK, Unknown
+from .unknowns import SHRINK, Unknown
 from .parts import MEAN, Parts, is_infinite, union
 from .values import INFINITE, LARGE
 

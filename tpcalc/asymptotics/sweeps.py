@@ -8,7 +8,8 @@ from typing import Mapping, Sequence
 from sympy.utilities.iterables import strongly_connected_components
 
 from .entries import Entry
-from .graph import SHRINK, Node, Unknown
+from .graph import Node
+from .unknowns import SHRINK, Unknown
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Callable, Iterable
 
 import sympy as sp
 
+from .._types import Fields
 from ..asymptotics import CHANGE, KET, SCALAR, Entry, Solution, Unknown
 from ..asymptotics.direct_effect import DirectEffect
 from ..asymptotics.entries import Enters
@@ -98,8 +99,8 @@ class Reader:
         held = self.is_held_back()
         bounds |= Exponents.of_updates() if held else set()
         rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
-        found = Exponents(**{name: exponent(self.solution, value) for name, value in values.items()},
-                          explosions=rates, grows=self.solution.grows, exact=exact)
+        sizes: Fields = {name: exponent(self.solution, value) for name, value in values.items()}
+        found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact)
         if rates and rates[0][0] == 0:
             found = found.without_training()
         if exact:
