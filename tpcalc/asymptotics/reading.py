@@ -19,7 +19,7 @@ from ..orders.layer_functions import in_powers, leading, sign_of
 from ..orders.quantities import Base
 from ..orders.terms import split
 from ..programs.language import LossDerivative, Scal, Vec
-from .factors import centred_pairs, gathered, parity
+from .factors import centred_pairs, gathered, parity, squares
 from .parts import SHIFT
 
 
@@ -73,6 +73,18 @@ class Reading:
         """Families that a layer adds to: their equation contains them at the layer before, with coefficient one."""
         return frozenset(self.family(e.target.vector) for e in self.equations.equations
                          if isinstance(e.target, Ket) and any(self.is_stream(e, term) for term in split(e.value)))
+
+    @cached_property
+    def stream(self) -> int:
+        """The stream that numbers are averages of, the first of all where none is read."""
+        read = {self.family(v) for _, e in self.scalars.values() for mean in e.value.atoms(Bracket, Expectation)
+                for v in mean.atoms(Vec) if self.initial(v) is None}
+        return min(self.accumulating & read or self.accumulating)
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        """The names of outputs, as far as somebody told them apart from other numbers."""
+        return []
 
     @cached_property
     def forward(self) -> frozenset[int]:
@@ -189,6 +201,17 @@ class Reading:
         """The indices that run over layers, where their number is what grows."""
         roles = self.equations.setting.program.index_roles()
         return frozenset(i for i, role in roles.items() if role == "layer" and self.layers_grow)
+
+    @cached_property
+    def divides_by_norms(self) -> bool:
+        """Is anything divided by a root mean square?"""
+        return any(power.exp.is_negative and squares(power.base)
+                   for e in self.equations.equations for power in e.value.atoms(sp.Pow))
+
+    @cached_property
+    def bent(self) -> dict[int, list[sp.Expr]]:
+        """Functions of what products make, by their numbers, as far as that was asked."""
+        return {}
 
     def shrinks(self, term: sp.Expr) -> bool:
         """Is the term a multiple of what weight decay leaves of an initial matrix?"""

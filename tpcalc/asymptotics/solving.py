@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from .cycles import Cycles
 from .unknowns import SHRINK, Unknown
 from .parts import MEAN, Parts, is_infinite, union
-from .values import INFINITE, LARGE
+from .values import INFINITE
 
 if TYPE_CHECKING:
     from .solution import Solution
     from .sweeps import Sweep
 
-FAR = 64  # exponents beyond are taken to be on their way to infinity
-ROUNDS = 120
+ROUNDS = 12  # after which loops are looked for that grow
+MOST_ROUNDS = 600
 ALTERNATIONS = 40
 
 
@@ -120,14 +120,12 @@ class _Iteration:
         at, exploded = self.at, False
         fixed: dict[Unknown, Parts] = {}
         self.clear()
-        limit = FAR * at.scale.unit
-        while True:
-            if self._settles(held, fixed, limit):
+        for _ in range(0, MOST_ROUNDS, ROUNDS):
+            if self._settles(held, fixed):
                 return exploded
             cycle, rate = Cycles(at, self.sweep, held, fixed).find()
-            if not cycle:
-                raise ValueError(f"program {at.counted.reading.name}: exponents do not settle, and no loop is found "
-                                 "that grows")
+            if not cycle:  # a long way round
+                continue
             if not exploded and not any(self._held_by_explosion(key) for key in self.plain):
                 at.explosions.append((cycle[0][0], rate))
             exploded = True
@@ -135,8 +133,9 @@ class _Iteration:
                 fixed.setdefault(key, {})[label] = INFINITE
             for key in self.plain:
                 at.table[key] = dict(fixed.get(key, {}))
+        raise ValueError(f"program {at.counted.reading.name}: exponents do not settle, and no loop is found that grows")
 
-    def _settles(self, held: dict[Unknown, Parts | None], fixed: dict[Unknown, Parts], limit: int) -> bool:
+    def _settles(self, held: dict[Unknown, Parts | None], fixed: dict[Unknown, Parts]) -> bool:
         at = self.at
         for _ in range(ROUNDS):
             moved = False
@@ -152,8 +151,6 @@ class _Iteration:
                 moved |= self.put(key, union([new, *more]) if more else new)
             if not moved:
                 return True
-            if any(limit < value < LARGE for key in self.plain for value in at.table[key].values()):
-                return False
         return False
 
     def _held_by_explosion(self, key: Unknown) -> bool:

@@ -82,13 +82,9 @@ class Scale:
         return Fraction(self._digits(value)[0], self._main // 2)
 
     def form(self, value: int) -> Affine:
-        """The affine form that a finite value is of: of two parameters, along directions that span their plane."""
+        """The affine form that a finite value is of, where the last directions are those of the parameters."""
         main, *digits = self._digits(value)
-        slopes = [Fraction(digit, PARTS) for digit in digits]
-        chosen = sp.Matrix(self._steps[-len(self.point):])
-        solved = chosen.LUsolve(sp.Matrix([sp.Rational(s.numerator, s.denominator) for s in
-                                           slopes[-len(self.point):]])) if self.point else []
-        found = tuple(Fraction(int(s.p), int(s.q)) for s in solved)
+        found = tuple(Fraction(digit, PARTS) for digit in digits[len(digits) - len(self.point):])
         return Affine(found, Fraction(main, self._main // 2) - sum(
             (a * x for a, x in zip(found, self.point)), Fraction(0)))
 

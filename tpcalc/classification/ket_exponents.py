@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Callable, Iterable
 
 import sympy as sp
@@ -13,19 +13,18 @@ from .._types import Fields
 from ..asymptotics import CHANGE, KET, SCALAR, Entry, Solution, Unknown
 from ..asymptotics.direct_effect import DirectEffect
 from ..asymptotics.entries import Enters
-from ..asymptotics.factors import argument_of, factors_of, squares
+from ..asymptotics.factors import argument_of, factors_of
 from ..asymptotics.parts import Parts, size
 from ..asymptotics.values import INFINITE, LARGE, exponent_of
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.memory import decays
 from ..calculus.setting import Product
-from ..gaussian import Expectation
 from ..gaussian.scalar_functions import H, scalar_function
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
 from ..orders import EXPLODES, Affine, Exponent
 from ..orders.terms import split
-from ..programs.language import MatVec, Scal, Vec, kind
+from ..programs.language import MatVec, Vec, kind
 from .sizes import Exponents
 
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
@@ -60,6 +59,17 @@ def rate_of(solution: Solution, value: int | Fraction | None) -> Exponent:
     return found.power(Fraction(1, 2 * Fraction(value).denominator))
 
 
+@lru_cache(maxsize=4096)
+def _acts(term: sp.Expr) -> bool:
+    """Does a term of an update act on what is there?"""
+    return bool(term.has(Bracket))
+
+
+@lru_cache(maxsize=4096)
+def _is_of_vector(term: sp.Expr) -> bool:
+    return bool(vector_of(term))
+
+
 def larger(values: Iterable[Value]) -> Value:
     """The value of a sum."""
     return max((value for value in values if value is not None), default=None)
@@ -76,10 +86,7 @@ class Reader:
     def __init__(self, solution: Solution, step: int = 1) -> None:
         self.solution, self.step, self.reading = solution, step, solution.counted.reading
         self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting
-        read = {self.setting.family_number(v) for e in self.equations.equations if isinstance(e.target, Scal)
-                for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vec)
-                if self.setting.initial_number(v) is None}
-        self.stream = min(self.reading.accumulating & read or self.reading.accumulating)
+        self.stream = self.reading.stream
         self.exploded = bool(solution.explosions) and not solution.held
 
     def read(self, exact: bool = False, at_first: bool = True) -> Exponents:
@@ -117,8 +124,9 @@ class Reader:
         return self.solution.value_of(Unknown(CHANGE, self.step, family))
 
     def output(self, step: int) -> Value:
-        return larger(self.solution.value_of(Unknown(SCALAR, step, name))
-                      for name in outputs_of(self.equations.equations))
+        if not self.reading.outputs:
+            self.reading.outputs.extend(outputs_of(self.equations.equations))
+        return larger(self.solution.value_of(Unknown(SCALAR, step, name)) for name in self.reading.outputs)
 
     @cached_property
     def direct(self) -> DirectEffect:
@@ -137,8 +145,7 @@ class Reader:
             return False
         bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
                       for f in self.bent(p))
-        return bounded or any(power.exp.is_negative and squares(power.base)
-                              for e in self.equations.equations for power in e.value.atoms(sp.Pow))
+        return bounded or self.reading.divides_by_norms
 
     # What layers do.
 
@@ -208,14 +215,14 @@ class Reader:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
-        found = self._updates(target, lambda term: not acts or term.has(Bracket))
+        found = self._updates(target, _acts if acts else lambda term: True)
         if not acts and decays(self.setting, product.matrix):
             found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
         return found if acts or self.exploded else larger((found, self.change_of(vector)))
 
     def by_vectors(self, family: int) -> Value:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
-        return self._updates(family, lambda term: bool(vector_of(term)))
+        return self._updates(family, _is_of_vector)
 
     def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Value:
         """What terms of updates that are chosen change of a family in one layer."""
@@ -241,6 +248,12 @@ class Reader:
 
     def bent(self, product: Product) -> list[sp.Expr]:
         """The functions, not linear ones, that are taken of what the product makes."""
+        known = self.reading.bent
+        if product.number not in known:
+            known[product.number] = self._bent(product)
+        return known[product.number]
+
+    def _bent(self, product: Product) -> list[sp.Expr]:
         made, found = product.place.statement.target, []
         for e in self.equations.equations:
             if isinstance(e.target, Ket) and e.place.loops == product.place.loops:
