@@ -89,7 +89,7 @@ class Counting:
             faces = [part for face in faces for _, part in face.split(wall)]
         for face in faces:
             flat = len(face.equations)
-            found.append((face, self._inside(divided, face) if not flat else self._on_face(face)))
+            found.append((face, self._inside(divided, face) if not flat else self._on_face(divided, face)))
         return tuple(found)
 
     def _at(self, point: Point) -> dict[sp.Symbol, sp.Expr]:
@@ -107,10 +107,16 @@ class Counting:
         held = next((cell for cell in divided if all(wall.at(point) >= 0 for wall in cell.walls)), None)
         return held.found.answer if held is not None else self._evaluated(point, axes(face.size)).answer
 
-    def _on_face(self, face: Region) -> Exponents:
-        """Exponents on a face that is flat, as affine forms of its own points."""
+    def _on_face(self, divided: Sequence[Cell[Exponents]], face: Region) -> Exponents:
+        """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
+        points."""
         points = spanning(face)
         read = [self.read(self.solution(self._at(point))) for point in points]
+        for cell in divided:
+            if all(wall.at(point) >= 0 for wall in cell.walls for point in points):
+                beside = cell.found.answer
+                if all(_are(beside, point, one) for point, one in zip(points, read)):
+                    return beside
         return along(points, read)
 
 
@@ -147,6 +153,14 @@ def directions_in(face: Region) -> list[Point]:
     """Directions along which a face extends."""
     equations = sp.Matrix([[sp.Rational(a.numerator, a.denominator) for a in form.slopes] for form in face.equations])
     return [tuple(Fraction(int(x.p), int(x.q)) for x in one) for one in equations.nullspace()]
+
+
+def _are(forms: Exponents, point: Point, there: Exponents) -> bool:
+    """Are exponents at a point what forms are there?"""
+    same = ("grows", "exact", "bounds")
+    return (all(getattr(forms, name) == getattr(there, name) for name in same) and forms.at(point) == there.at(())
+            and [(t, v.at(point)) for t, v in forms.explosions] == [(t, v.at(())) for t, v in there.explosions]
+            and forms.at_first.at(point) == there.at_first.at(()))
 
 
 def along(points: Sequence[Point], read: Sequence[Exponents]) -> Exponents:

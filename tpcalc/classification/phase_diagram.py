@@ -21,7 +21,7 @@ from .phase_drawing import plot
 from .phase_html import html
 from .phase_picture import Picture, picture
 from .phase_plane import COORDINATES, Plane
-from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of
+from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of, needed
 from .verdict import Verdict
 from .width_plane import WidthPlane
 
@@ -219,7 +219,7 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     lines = lines_of(plane.decisive())
     verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
     kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}
-    parts = [region for region, _ in joined(lines, kinds)]
+    parts = [region for region, _ in joined(*needed(lines, kinds))]
     box = _box(parts)
     found = [PhaseRegion(region, plane.judged(region), corners(region, box), dimension(region), plane.symbols)
              for region in parts]
