@@ -13,6 +13,7 @@ from ..orders.affine import Affine
 from ..orders.quantities import Base
 from ..programs.language import Vec
 from .entries import Enters, Entry
+from .explain import explain
 from .graph import Node
 from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Unknown
 from .parts import MEAN, Parts, in_stream, on_subsets, size, union
@@ -297,15 +298,22 @@ class Solution:
 
         Raises ``KeyError`` for another name or a step that was not counted.
         """
-        setting = self.counted.equations.setting
+        return self.power(self.value_of(self._named(name, step, change)))
+
+    def explain(self, name: str, step: int, change: bool = False) -> tuple[str, ...]:
+        """Why a size is as large as it is, a sentence a term; raises ``KeyError`` as ``size`` does."""
+        return explain(self, self._named(name, step, change))
+
+    def _named(self, name: str, step: int, change: bool) -> Unknown:
         if step not in range(self.steps):
             raise KeyError(f"step {step}: not counted; counted are 0 to {self.steps - 1}")
         if name in self.counted.reading.scalars:
-            return self.power(self.value_of(Unknown(SCALAR, step, name)))
-        family = next((f for f in self.counted.reading.of_family if setting.families[f].name == name), None)
+            return Unknown(SCALAR, step, name)
+        families = self.counted.equations.setting.families
+        family = next((f for f in self.counted.reading.of_family if families[f].name == name), None)
         if family is None:
             raise KeyError(f"{name}: no vector or number of the program; known are {', '.join(self.names)}")
-        return self.power(self.value_of(Unknown(CHANGE if change else KET, step, family)))
+        return Unknown(CHANGE if change else KET, step, family)
 
     def of_vector(self, vector: Vec, step: int, change: bool = False) -> Power:
         family = self.counted.reading.family(vector)
