@@ -136,12 +136,8 @@ class Expressions:
         reading, (base, power) = self.reading, factor.as_base_exp()
         if base == reading.variable:
             return self.graph.weight(Affine.of(power, reading.parameters))
-        if isinstance(factor, Response):
-            return self.mean(self.of_ket(DERIVATIVE, factor.vector, reading.base_of(factor)))
-        if isinstance(factor, Bracket):
-            return self._bracket(factor)
-        if isinstance(factor, Expectation):
-            return self.mean(self.graph.union([self.parts(term, t) for term in split(factor.body)]))
+        if factor.func in NUMBERS:
+            return NUMBERS[factor.func](self, factor, t)
         if factor.is_Pow and power.is_Rational and factor.has(Bracket, Expectation):
             return self._root(base, power)
         if isinstance(factor, Scal) and factor.name in reading.scalars:
@@ -173,7 +169,14 @@ class Expressions:
             return self.functions.shrunk(size, int(twice))
         return self.graph.times(*[size] * int(twice))
 
-    def _bracket(self, bracket: Bracket) -> Node:
+    def _response(self, response: Response, t: int) -> Node:
+        """The mean of a derivative."""
+        return self.mean(self.of_ket(DERIVATIVE, response.vector, self.reading.base_of(response)))
+
+    def _expectation(self, mean: Expectation, t: int) -> Node:
+        return self.mean(self.graph.union([self.parts(term, t) for term in split(mean.body)]))
+
+    def _bracket(self, bracket: Bracket, t: int) -> Node:
         for initial, other in (bracket.args, bracket.args[::-1]):
             number = self.reading.initial(initial)
             if number is not None:  # Stein: <u|v> is the mean derivative of v in u
@@ -184,3 +187,7 @@ class Expressions:
                 return self.graph.node(Held, self.mean(moved), plain, step=self.reading.step(other))
         u, v = (self.of_ket(KET, vector) for vector in bracket.args)
         return self.mean(self.graph.times(u, v))
+
+
+NUMBERS: dict[type[sp.Expr], Callable[[Expressions, sp.Expr, int], Node]] = {
+    Response: Expressions._response, Bracket: Expressions._bracket, Expectation: Expressions._expectation}
