@@ -6,6 +6,7 @@ read in the same way where parts are exponents and where they are linear forms i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 
@@ -271,6 +272,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._known: dict[Hashable, Node] = {}
+        self.fine = 1  # a multiple of all denominators of powers of L
         self.unit = self.constant(MEAN)
         self.nothing = self.node(Constant)
 
@@ -290,6 +292,7 @@ class Graph:
         return self.node(Constant, known={label: value})
 
     def weight(self, form: Affine) -> Node:
+        self.fine = math.lcm(self.fine, *(x.denominator for x in (*form.slopes, form.constant)))
         return self.node(Weight, form=form)
 
     def times(self, *several: Node) -> Node:

@@ -60,7 +60,7 @@ class Solution:
 
     def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[Entry], bool] | None = None,
                  directions: tuple[tuple[Fraction, ...], ...] = ()) -> None:
-        self.counted, self.scale, self.keep = counted, Scale(point, directions), keep
+        self.counted, self.scale, self.keep = counted, Scale(point, directions, counted.entries.graph.fine), keep
         self.table: dict[Unknown, Parts] = {}
         self.saturated: frozenset[Bend] = frozenset()
         self.explosions: list[tuple[Unknown, int | Fraction | None]] = []

@@ -39,11 +39,13 @@ def exponent_of(value: int) -> int:
 class Scale:
     """The whole numbers of exponents at a point.
 
-    directions: along which the point is moved a little, one infinitely less than the one before.
+    directions: along which the point is moved a little, one infinitely less than the one before; fine: a multiple of
+    all denominators of the forms that are read.
     """
 
     point: tuple[Fraction, ...]
     directions: tuple[tuple[Fraction, ...], ...] = ()
+    fine: int = 1
 
     @cached_property
     def unit(self) -> int:
@@ -52,7 +54,7 @@ class Scale:
 
     @cached_property
     def _main(self) -> int:
-        return 4 * PARTS * math.lcm(2, *(x.denominator for x in self.point))
+        return 4 * PARTS * self.fine * math.lcm(2, *(x.denominator for x in self.point))
 
     @cached_property
     def _steps(self) -> tuple[tuple[Fraction, ...], ...]:
@@ -62,7 +64,8 @@ class Scale:
     def of(self, form: Affine) -> int:
         """The value of an affine form."""
         digits = [(form.at(self.point), self._main)]
-        digits += [(sum((a * x for a, x in zip(form.slopes, step)), Fraction(0)), 2 * PARTS) for step in self._steps]
+        digits += [(sum((a * x for a, x in zip(form.slopes, step)), Fraction(0)), 2 * PARTS * self.fine)
+                   for step in self._steps]
         found = 0
         for number, unit in digits:
             digit = Fraction(number) * unit
@@ -84,7 +87,7 @@ class Scale:
     def form(self, value: int) -> Affine:
         """The affine form that a finite value is of, where the last directions are those of the parameters."""
         main, *digits = self._digits(value)
-        found = tuple(Fraction(digit, PARTS) for digit in digits[len(digits) - len(self.point):])
+        found = tuple(Fraction(digit, PARTS * self.fine) for digit in digits[len(digits) - len(self.point):])
         return Affine(found, Fraction(main, self._main // 2) - sum(
             (a * x for a, x in zip(found, self.point)), Fraction(0)))
 
