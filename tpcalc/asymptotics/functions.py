@@ -46,13 +46,15 @@ class Functions:
     """The rules for entrywise functions.
 
     bends: what bounded functions would add, by what stands for them; arguments: what functions that are 0 at 0 and
-    bounded act on, with the step and in words; shrinks: the sizes of which negative powers are taken.
+    bounded act on, with the step and in words; rests: what functions are expanded in, with their parity; shrinks: the
+    sizes of which negative powers are taken.
     """
 
     def __init__(self, expressions: "Expressions") -> None:
         self.expressions, self.graph = expressions, expressions.graph
         self.bends: dict[Bend, Node] = {}
         self.arguments: dict[tuple[int, str], Node] = {}
+        self.rests: dict[tuple[int, str], tuple[Node, int]] = {}
         self.shrinks: dict[Unknown, Node] = {}
         self._known: dict[tuple[sp.Expr, sp.Expr], Node] = {}
         self._arguments: dict[sp.Expr, tuple[Argument, sp.Expr]] = {}
@@ -93,6 +95,8 @@ class Functions:
             found.append(self.graph.times(self._on_leading(slope, argument), power))
             power = self.graph.times(power, rest)
         name = str(form.subs(H, argument.expression))
+        if rest is not self.graph.nothing:
+            self.rests[argument.step, name] = self.expressions.size(rest), scalar_function(form).parity
         return self.graph.union([first, self._capped(form, name, argument, self.graph.union(found), rest)])
 
     def _capped(self, form: sp.Expr, name: str, argument: Argument, linear: Node, inner: Node) -> Node:

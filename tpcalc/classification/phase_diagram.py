@@ -223,7 +223,12 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     box = _box(parts)
     found = [PhaseRegion(region, plane.judged(region), corners(region, box), dimension(region), plane.symbols)
              for region in parts]
-    return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box, plane)
+    return PhaseDiagram(net, tuple(sorted(found, key=_place)), box, plane)
+
+
+def _place(one: PhaseRegion) -> tuple:
+    """Large regions first, of equal ones those to the right."""
+    return -one.dimension, -area(one.vertices), [(-x, -y) for x, y in one.vertices]
 
 
 def _answer(value: bool | sp.Expr | None) -> str:

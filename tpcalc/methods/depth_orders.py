@@ -12,6 +12,7 @@ import sympy as sp
 from .. import _checks
 from ..errors import Divergence
 from ..asymptotics import KET, Unknown
+from ..asymptotics.parts import size
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
 from ..programs.networks import Network
@@ -100,10 +101,16 @@ def _with_sums(powers: list[Fraction | float]) -> Powers:
 
 
 def _of_kets(net: Network, scale: Scaling) -> list[Fraction | float]:
+    """Of the terms of the stream, and of what functions are expanded in, whose powers stand behind the first: squares,
+    where all functions are odd or even."""
     _, found = counted(net, scale)
+    rests = [(found.power(size(found.value(node))).exponent, 2 if parity else 1)
+             for (step, _), (node, parity) in found.counted.entries.functions.rests.items() if step < found.steps]
+    expanded: list[Fraction | float] = [-_number(power * times) for power, times in rests if -sp.oo < power < 0]
     keys = [Unknown(KET, t, stream) for t in range(found.steps) for stream in found.counted.reading.accumulating]
-    return [-power for key in keys for one in found.terms(key)
-            if one.rule in GAINS and (power := GAINS[one.rule] * _number(found.power(one.value).exponent)) < 0]
+    added = [GAINS[one.rule] * _number(found.power(one.value).exponent) for key in keys for one in found.terms(key)
+             if one.rule in GAINS]
+    return [*expanded, *(-power for power in added if power < 0)]
 
 
 def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
