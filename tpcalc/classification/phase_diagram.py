@@ -227,8 +227,8 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
 
 
 def _place(one: PhaseRegion) -> tuple:
-    """Large regions first, of equal ones those to the right."""
-    return -one.dimension, -area(one.vertices), [(-x, -y) for x, y in one.vertices]
+    """Large regions first, of points those to the right."""
+    return -one.dimension, -area(one.vertices), [-x for x, _ in one.vertices if not one.dimension]
 
 
 def _answer(value: bool | sp.Expr | None) -> str:
