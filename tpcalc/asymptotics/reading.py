@@ -203,6 +203,14 @@ class Reading:
         return frozenset(i for i, role in roles.items() if role == "layer" and self.layers_grow)
 
     @cached_property
+    def comes_back(self) -> bool:
+        """Does a matrix come back transposed in its own step? What that changes is counted as all that it is."""
+        time = self.equations.setting.time
+        return any(isinstance(term, sp.Sum) and term.has(Response) and term.limits[0][2] == time
+                   for e in self.equations.equations if isinstance(e.target, Ket)
+                   and self.family(e.target.vector) in self.forward for term in split(e.value))
+
+    @cached_property
     def divides_by_norms(self) -> bool:
         """Is anything divided by a root mean square?"""
         return any(power.exp.is_negative and squares(power.base)
