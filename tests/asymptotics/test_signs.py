@@ -38,7 +38,7 @@ def measured(layer: Layer, depths: tuple[int, int] = (64, 1024), width: int = 96
 
 
 UNKNOWN: dict[str, tuple[Callable[[Branch], sp.Expr], Layer, tuple[float, float]]] = {
-    "W x - tanh(x)": (lambda b: MatVec(b.weights(), b.x) - sp.tanh(b.x), lambda W, x: W @ x - np.tanh(x), (-.6, -.1)),
+    "W x - tanh(x)": (lambda b: MatVec(b.weights(), b.x) - sp.tanh(b.x), lambda W, x: W @ x - np.tanh(x), (-99, -.1)),
     "W x - x^3/4": (lambda b: MatVec(b.weights(), b.x) - b.x**3 / 4, lambda W, x: W @ x - x**3 / 4, (-.6, .05)),
     "-W^T tanh(W x)": (lambda b: -back(b, sp.tanh(h(b))), lambda W, x: -W.T @ np.tanh(W @ x), (-9, -.2)),
     "-W^T W x": (lambda b: -back(b, h(b)), lambda W, x: -W.T @ (W @ x), (-99, -.2)),

@@ -63,7 +63,7 @@ def require_signs(at: Solution) -> None:
     if accepted:
         return
     for key in [key for key in at.table if key.step == 0 and key.sort in (KET, DERIVATIVE)
-                and key.name in reading.accumulating]:
+                and key.name in reading.accumulating and not (key.sort == KET and key.name in reading.forward)]:
         for entry in at.entries(key):  # what goes back, and derivatives: a number times themselves, or nothing known
             if _matters(at, entry) and _comes_back(at, entry) and not _is_multiple(reading, entry.term):
                 raise _unknown(at, entry)
