@@ -29,7 +29,7 @@ python_use_unqualified_type_names = True
 
 # Types of other projects, and those of ours that stand behind public objects without being public themselves.
 nitpick_ignore_regex = [
-    ("py:.*", r"(np|numpy|sp|sympy|concurrent|collections|typing|fractions|enum)\..*"),
+    ("py:.*", r"(np|numpy|sp|sympy|concurrent|collections|typing|fractions|enum|hypothesis)\..*"),
     ("py:.*", r"tpcalc\.\w+\.\w+\..*|tpcalc\._\w+\..*|(dataclasses\.)?InitVar.*|Rows|Setting|"
               r"Scalar|Matrix|Vector|Number|RecursionEquation"),
     ("py:.*", r"Block|SkipConnection"),  # functions that users write
