@@ -84,12 +84,12 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
         "1/2", "1/2", net=tp.ResNet("tanh", norm="rms", norm_position="output"))),
     "the verdict in width": ("classification.classify", "width_verdict", lambda _: tp.classify(
         tp.Parametrization("NTP"))),
-    "the plane": ("classification.phase_plane:Plane", "pieces", lambda _: tp.phase_diagram(
+    "the plane": ("classification.phase_plane:ExponentPlane", "pieces", lambda _: tp.phase_diagram(
         scale=tp.DepthScaling(ALPHA, P))),
     "the plane of widths": ("classification.width_plane:WidthPlane", "decisive", lambda _: tp.phase_diagram(
         scale=tp.WidthScaling([0, 0, ALPHA], [0, 0, P], ALPHA))),
     "a named recipe": ("classification.own_block", "verdict_on", lambda _: tp.named_recipes()["depth-mup"].verdict),
-    "sizes in n": ("width.sizes.reading:SizeReading", "read", lambda _: import_module(
+    "sizes in n": ("width.sizes.interpreter:SizeInterpreter", "read", lambda _: import_module(
         "tpcalc.width.sizes.verdict").width_verdict(tp.width.width_recipe("NTP", 5), "tanh")),
     "a recorded step": ("interpreters.step_values:StepValues", "value", lambda _: checked()),
     "a report's limit": ("reports.stages", "depth_limit", lambda _: derived()),
