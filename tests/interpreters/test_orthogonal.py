@@ -84,7 +84,8 @@ def test_a_network_moves_by_the_factor_of_its_gradient(opt: tp.Muon) -> None:
             np.testing.assert_allclose(dense.stack("h", step, layer + 1), x @ W.T, atol=1e-9)
             gradient = dh.T @ x / n
             buffer = opt.momentum * buffer + gradient
-            moved = svd_factor(gradient + opt.momentum * buffer if opt.nesterov else buffer, opt.newton_schulz_steps or 0)
+            moved = svd_factor(gradient + opt.momentum * buffer if opt.nesterov else buffer,
+                               opt.newton_schulz_steps or 0)
             W = (1 - .3 * opt.weight_decay) * W - .3 * depth**-.5 * moved
     for step in range(1, steps):  # and statement by statement, with draws of its own
         x, h, before = (run.vectors[vector(name)[s, 0, node]] for name, s, node in
