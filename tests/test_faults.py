@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import pytest
 import sympy as sp
@@ -106,12 +106,23 @@ for location, _, _ in LOCATIONS.values():  # a module that is first imported lat
     import_module(f"tpcalc.{location.partition(':')[0]}")
 
 
+def forget(module: Any) -> None:
+    """Empty what a module keeps: an answer of another test would hide the fault, and it would stay for others."""
+    for value in vars(module).values():
+        if callable(clear := getattr(value, "cache_clear", None)):
+            clear()
+
+
 @pytest.fixture
-def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Exception], Any]:
+def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str, Exception], Any]]:
+    broken_modules: list[Any] = []
+
     def ask(name: str, error: Exception) -> Any:
         where, attribute, call = LOCATIONS[name]
         module, _, kind = where.partition(":")
         owner: Any = import_module(f"tpcalc.{module}")
+        broken_modules.append(owner)
+        forget(owner)
         owner = getattr(owner, kind) if kind else owner
 
         def broken(*arguments: Any, **options: Any) -> Any:
@@ -121,7 +132,9 @@ def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Ex
         monkeypatch.setattr(owner, attribute, property(broken) if not callable(whole) else broken)
         return call(tmp_path)
 
-    return ask
+    yield ask
+    for module in broken_modules:
+        forget(module)
 
 
 @pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError])
