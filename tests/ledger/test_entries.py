@@ -18,20 +18,26 @@ from tpcalc.reports.prove import write_ledger
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def ledger() -> Ledger:
-    return check(entries())
+def test_the_ledger_as_a_whole(tmp_path: Path) -> None:
+    """One test: to check all entries takes most of a minute, in every process that has a test of them."""
+    ledger = check(entries())
+    for holds in (all_entries_hold, every_statement_is_an_object_that_checks_read, statuses_are_what_is_known,
+                  the_evidence_for_the_action_sees_every_term, the_derivation_of_the_recursion_can_be_read,
+                  numbers_agree_to_round_off):
+        holds(ledger)
+    if find_tex() is not None:
+        the_document_compiles_with_every_reference_resolved(ledger, tmp_path)
 
 
-def test_all_entries_hold(ledger: Ledger) -> None:
+def all_entries_hold(ledger: Ledger) -> None:
     assert ledger.failures == {}
 
 
-def test_every_statement_is_an_object_that_checks_read(ledger: Ledger) -> None:
+def every_statement_is_an_object_that_checks_read(ledger: Ledger) -> None:
     assert not [key for key, account in ledger.accounts.items() if account.is_unread]
 
 
-def test_statuses(ledger: Ledger) -> None:
+def statuses_are_what_is_known(ledger: Ledger) -> None:
     found = {key: str(status) for key, status in ledger.statuses.items()}
     slips = {key.split("/")[1]: {slip.value for slip in status.slips} for key, status in ledger.statuses.items()
              if status.slips}
@@ -64,7 +70,7 @@ def test_statuses(ledger: Ledger) -> None:
     assert found["tensor_programs_vi/program_1"] == "definition"
 
 
-def test_the_evidence_for_the_action_sees_every_term(ledger: Ledger) -> None:
+def the_evidence_for_the_action_sees_every_term(ledger: Ledger) -> None:
     """Without what a gradient makes of itself, B_aa, the limit is another, and the measured outputs tell them apart."""
     class WithoutDiagonal(DerivedBlock):
         def __init__(self, net: tp.ResNet) -> None:
@@ -81,7 +87,7 @@ def test_the_evidence_for_the_action_sees_every_term(ledger: Ledger) -> None:
     assert max(abs(m.value - f) / m.error for m, f in zip(measured, wrong.ravel())) > 10
 
 
-def test_the_derivation_of_the_recursion_can_be_read(ledger: Ledger) -> None:
+def the_derivation_of_the_recursion_can_be_read(ledger: Ledger) -> None:
     """With that of the ket equations, fewer than 40 steps, each with a reason and a source."""
     steps = [step for key in ("ket_equations", "lemma_d1")
              for step in ledger.accounts[f"tensor_programs_vi/{key}"].steps]
@@ -99,7 +105,7 @@ def test_steps_have_numbers_of_their_own_in_their_order(paper: str) -> None:
         assert numbers == sorted(set(numbers)), key
 
 
-def test_numbers_agree_to_round_off(ledger: Ledger) -> None:
+def numbers_agree_to_round_off(ledger: Ledger) -> None:
     assert all(account.difference < 1e-13 for account in ledger.accounts.values() if account.difference is not None)
 
 
@@ -140,8 +146,7 @@ def test_results_cite_what_they_rest_on() -> None:
         tp.theory.cite(1.0)
 
 
-@pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")
-def test_the_document_compiles_with_every_reference_resolved(ledger: Ledger, tmp_path: Path) -> None:
+def the_document_compiles_with_every_reference_resolved(ledger: Ledger, tmp_path: Path) -> None:
     write_ledger(ledger, tmp_path)
     assert (tmp_path / "ledger.pdf").read_bytes()[:5] == b"%PDF-"
     (tmp_path / "report.tex").write_text((tmp_path / "ledger.tex").read_text())
