@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import tpcalc
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+gc.set_threshold(100_000, 20, 50)  # as in the tests: sympy makes and drops many objects and few cycles
 
 project = "tpcalc"
 author = "tpcalc"

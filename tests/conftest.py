@@ -1,5 +1,7 @@
 """Hypothesis profiles: the same examples in every run, or (--hypothesis-profile=thorough) many new ones; the recipes
-that fast tests print."""
+that fast tests print; how often Python looks for cycles of objects."""
+
+import gc
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +10,10 @@ settings.register_profile("same", derandomize=True, deadline=None, database=None
                           suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
+
+# sympy makes and drops many small objects and few cycles: at Python's own threshold a sixth of all time goes into the
+# search for cycles
+gc.set_threshold(100_000, 20, 50)
 
 FEW = ("sp", "depth-mup", "ode", "fixup", "fixup-bottleneck", "rezero", "rezero-adam")
 

@@ -34,7 +34,8 @@ def z_scores(scale: tp.DepthScaling, first: int) -> tuple[np.ndarray, float]:
 
 
 @pytest.mark.parametrize("alpha, first", [
-    pytest.param(0.5, 0, marks=pytest.mark.slow), (0.75, 1000), (1.0, 2000)])
+    pytest.param(0.5, 0, marks=pytest.mark.slow), (0.75, 1000),
+    pytest.param(1.0, 2000, marks=pytest.mark.nightly)])
 def test_real_networks_agree_within_standard_errors(alpha: float, first: int) -> None:
     """Some 100 numbers that read a few independent averages: rms around 1; and they are known to a few per cent."""
     z, relative = z_scores(tp.DepthScaling(alpha, 1 - alpha), first)

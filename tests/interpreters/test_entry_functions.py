@@ -13,6 +13,7 @@ import sympy as sp
 from scipy import stats
 
 import tpcalc as tp
+from support.nightly import few
 from support.closeness import assert_close
 from reference import entry_functions
 from reference.conditioned import run_conditioned
@@ -107,7 +108,7 @@ def training(name: str, depth: int = 2) -> tuple[Program, dict[str, int], dict[s
     return program, {"T": 3, "L": depth, **({"B": 2} if batch else {})}, dict(xi=xi, y=y, **rates)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", few(TRAINED, "SignSGD", "AdamW, batches"))
 def test_training_has_the_law_of_dense_networks(name: str) -> None:
     """Kolmogorov-Smirnov at n = 40, for the last outputs and all together."""
     program, sizes, data = training(name, depth=1)
@@ -117,7 +118,7 @@ def test_training_has_the_law_of_dense_networks(name: str) -> None:
         assert stats.ks_2samp(dense @ mix, ours @ mix).pvalue > FALSE_ALARM / 8
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", few(TRAINED, "SignSGD, batches", "Adam"))
 def test_real_networks_approach_particles_like_the_root_of_the_width(name: str) -> None:
     program, sizes, data = training(name)
     limit = run_particles(program, sizes, data, 1000, batches=8, keep=())

@@ -34,7 +34,8 @@ def read_over_layers(alpha: sp.Rational, weight: sp.Expr, power: sp.Rational) ->
 
 
 @pytest.mark.parametrize("alpha, weight, power", [
-    (HALF, sp.Integer(1), sp.Integer(0)), (sp.Integer(1), sp.Integer(1), HALF), (HALF, 1 + l / L, HALF)], ids=str)
+    pytest.param(HALF, sp.Integer(1), sp.Integer(0), marks=pytest.mark.nightly),
+    pytest.param(sp.Integer(1), sp.Integer(1), HALF, marks=pytest.mark.nightly), (HALF, 1 + l / L, HALF)], ids=str)
 def test_limits_of_readouts_over_layers_are_reached_with_their_rate(alpha: sp.Rational, weight: sp.Expr,
                                                                     power: sp.Rational) -> None:
     recursion = tp.recursion(tp.kets(read_over_layers(alpha, weight, power)))

@@ -33,7 +33,8 @@ TAKEN: list[tuple[Any, Any, Any]] = [
     (tp.ResNet(skip=tp.Skip(inject=1 / L)), tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]), tp.Muon(0.3, momentum=0.8))]
 
 
-@pytest.mark.parametrize("net, task, opt", TAKEN, ids=[f"{i}" for i in range(len(TAKEN))])
+@pytest.mark.parametrize("net, task, opt", [
+    pytest.param(*one, id=f"{i}", marks=[pytest.mark.nightly] * (i in (0, 2, 4))) for i, one in enumerate(TAKEN)])
 def test_particles_are_where_wide_networks_are(net: Any, task: Any, opt: tp.Muon) -> None:
     wide = tp.train(net, task, opt, SCALE, 2, method=tp.methods.Particles(seed=1))
     found = np.array([tp.train(net, task, opt, SCALE, 2, 1024, seed=seed).outputs for seed in range(12)])

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from support.nightly import few
 from tpcalc import _checks
 
 STEPS, DEPTH = 20, 100
 
 
 @pytest.mark.parametrize("opt", [tp.SGD(0.1), tp.Muon(0.1)], ids=lambda opt: type(opt).__name__)
-@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("rows", few([1, 2], 2))
 def test_memory_that_is_asked_for_is_used(opt: object, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what is small beside it, a tenth; rows: of a step, as many as a sample has outputs."""
     rng = np.random.default_rng(0)

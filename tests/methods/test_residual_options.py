@@ -119,13 +119,19 @@ def by_hand(junction: Junction) -> tuple[sp.Expr, ...]:
     return (x + junction.branch(x),)
 
 
-@pytest.mark.parametrize("options", [{"norm": "rms", "gains": True}, {"skip": tp.Skip(keep=1 - 1 / L, inject=1 / L)},
-                                     {"skip": tp.Skip(learned=True)}], ids=str)
+DEEP: dict[str, dict[str, Any]] = {
+    "gains": {"gains": True}, "keep and inject": {"skip": tp.Skip(keep=1 - 1 / L, inject=1 / L)},
+    "learned": {"skip": tp.Skip(learned=True)},
+    "all": {"gains": True, "skip": tp.Skip(keep=1 - 1 / L, inject=1 / L, learned=True)}}
+
+
+@pytest.mark.parametrize("options", [pytest.param(options, id=name, marks=() if name == "all" else pytest.mark.nightly)
+                                     for name, options in DEEP.items()])
 def test_infinite_depth_is_where_transformers_with_gains_and_skips_go(options: dict[str, Any]) -> None:
     """Real networks at large depths, within their errors; a network without the options is elsewhere."""
     inputs = [[[[1, 0], [0.5, 0.8]]], [[[-0.6, 0.7], [1.1, -0.4]]], [[[0.3, -0.9], [0.8, 0.5]]]]
     task = tp.Sequences(inputs, np.array([[[1, -0.7]], [[0.5, 1.2]], [[-0.4, 0.8]]]) / 2)
-    net = tp.Transformer(head_dim=1, positions=2, mlp=None, causal=False, **{"norm": "rms", **options})
+    net = tp.Transformer(head_dim=1, positions=2, mlp=None, causal=False, norm="rms", **options)
     method = tp.methods.CommonDraws(tolerance=0.01, budget=1e6, coarsest=4)
     deep, plain = (tp.train(one, task, OPT, SCALE, tp.oo, method=method) for one in (
         net, tp.Transformer(head_dim=1, positions=2, mlp=None, causal=False, norm="rms")))

@@ -4,6 +4,7 @@ import sympy as sp
 from hypothesis import given, strategies as st
 
 from tpcalc.programs.algebra import multiplied_out
+from tpcalc.programs.read_members import at_numbers
 
 a, b, c = sp.symbols("a b c")
 k, n = sp.symbols("k n", integer=True)
@@ -32,3 +33,12 @@ def test_functions_roots_and_exponents_stay_whole() -> None:
 def test_sums_are_split_over_their_terms() -> None:
     total = sp.Sum(a * (b**k + c), (k, 0, n))
     assert multiplied_out(c * total) == c * sp.Sum(a * b**k, (k, 0, n)) + c * sp.Sum(a * c, (k, 0, n))
+
+
+@given(expressions, st.dictionaries(st.sampled_from([k, n]), st.integers(0, 3).map(sp.Integer)))
+def test_numbers_for_indices_leave_what_sums_bind(expression: sp.Expr, values: dict[sp.Symbol, sp.Integer]) -> None:
+    """k is the index of every sum and may stand beside them; n stands in their ends and in what they add up."""
+    asked = k * expression + sp.Sum(n * k * a, (k, 0, n))
+    found = at_numbers(asked, values)
+    assert found.doit() - asked.subs(values).doit() == 0
+    assert {limit[0] for total in found.atoms(sp.Sum) for limit in total.limits} == {k}

@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.nightly import few
 from tpcalc.programs.degenerate_positions import ROUNDED, SHARE
 from tpcalc.programs.convolution import Convolution
 from tpcalc.programs.sign_ambiguity import depends_on_sign
@@ -48,7 +49,7 @@ def test_no_update_comes_out_of_rounding(opt: object, causal: bool) -> None:
     tp.Problem(net, alike(0, (1.0, -1.0, 1.0)), opt, SCALE, 2, 32)
 
 
-@pytest.mark.parametrize("opt", REMEMBERING, ids=repr)
+@pytest.mark.parametrize("opt", few(REMEMBERING, *REMEMBERING[1:3]), ids=repr)
 def test_what_is_remembered_is_a_direction(opt: object) -> None:
     """A later step whose positions are alike leaves the directions of those before; outputs are those of inputs that
     differ by rounding."""
@@ -108,7 +109,8 @@ def test_alike_is_what_attention_meets(options: dict, refused: bool) -> None:
         assert np.abs(outputs(net, rounded, tp.SignSGD(0.3)) - found).max() < 1e-9
 
 
-@pytest.mark.parametrize("opt", [tp.SignSGD(0.3), tp.Lion(0.3), tp.Muon(0.3)], ids=repr)
+@pytest.mark.parametrize("opt", few([tp.SignSGD(0.3), tp.Lion(0.3), tp.Muon(0.3)], tp.SignSGD(0.3),
+                                    tp.Muon(0.3)), ids=repr)
 def test_one_position_moves_no_queries(opt: object) -> None:
     """The only weight is 1, exactly: queries and keys stay where they are, so that norms of theirs change nothing."""
     task = tp.Sequences(*drawn(1))

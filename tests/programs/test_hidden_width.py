@@ -66,7 +66,7 @@ def held_against_rectangles(options: dict, ratio: int, batch: int, opt: Any, mov
 
 @pytest.mark.parametrize("opt, move", [(tp.SGD(RATE), sgd), (tp.Adam(RATE, 0.9, 0.99, 1e-3), adam)],
                          ids=["SGD", "Adam"])
-@pytest.mark.parametrize("mlp, ratio", [("mlp", 3), ("glu", 2)])
+@pytest.mark.parametrize("mlp, ratio", [pytest.param("mlp", 3, marks=pytest.mark.nightly), ("glu", 2)])
 def test_real_networks_have_rectangular_matrices(mlp: str, ratio: int, opt: Any, move: Any) -> None:
     held_against_rectangles(dict(head_dim=2, mlp=mlp), ratio, 2, opt, move)
 
@@ -93,7 +93,7 @@ def test_entries_have_the_variance_of_their_fan_in() -> None:
     assert np.array_equal(run.outputs, again.outputs)
 
 
-@pytest.mark.parametrize("phi, block", [("erf", "mlp"), ("relu", "glu")])
+@pytest.mark.parametrize("phi, block", [("erf", "mlp"), pytest.param("relu", "glu", marks=pytest.mark.nightly)])
 def test_limits_by_sgd_do_not_depend_on_the_hidden_width(phi: str, block: str) -> None:
     """Derived from the statements of all parts, whose kernels add up to those of one."""
     runs = [tp.train(tp.ResNet(phi, block, "rms", mlp_ratio=ratio), TASK, tp.SGD(0.5, momentum=0.5, weight_decay=0.1),

@@ -59,7 +59,7 @@ def outputs(net: tp.ResNet, task: tp.Task = TASK, opt: tp.SGD = OPT, scale: tp.D
     (tp.ResNet(SINE), TASK, (.59861, .00160, .01138)),
     (tp.ResNet("relu"), TASK, (.532297, .006473, .08541)),
     (tp.ResNet("relu", "mlp"), TASK, (1.170172, -.001622, -.184617)),
-    (tp.ResNet("abs"), TASK, (.813409, .111616, -.048224)),
+    pytest.param(tp.ResNet("abs"), TASK, (.813409, .111616, -.048224), marks=pytest.mark.nightly),  # kinks: relu
     (tp.ResNet("tanh"), TASK, (.53060, -.01838, -.10760)),
     (tp.ResNet("tanh", "mlp"), TASK, (.894931, .033056, -.142587)),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in (

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from support.nightly import few
 from support.closeness import assert_close
 from tpcalc import testing
 
@@ -72,7 +73,8 @@ def test_of_a_real_network(alpha: float, gamma: float) -> None:
     assert_close(velocity(depth, 12, scale, 1e-3, seed=5)[4:], expected, 1e-5)
 
 
-@pytest.mark.parametrize("net", [tp.ResNet("tanh", "mlp"), tp.ResNet("erf", "glu", norm="rms"), tp.ResNet("relu")])
+@pytest.mark.parametrize("net", few([tp.ResNet("tanh", "mlp"), tp.ResNet("erf", "glu", norm="rms"), tp.ResNet("relu")],
+                                    tp.ResNet("tanh", "mlp"), tp.ResNet("relu")))
 @pytest.mark.parametrize("alpha", [pytest.param(0.5, marks=pytest.mark.slow), 0.75])
 def test_of_nonlinear_blocks(net: tp.ResNet, alpha: float) -> None:
     """Gradients differ within a batch. A kink is no smooth function of the rate where probes equal inputs."""

@@ -19,3 +19,10 @@ def sampled(cases: Iterable[tuple[str, Any]]) -> list[Any]:
     """Parameters of (name, values of the case), without the mark where every run takes them."""
     return [pytest.param(*values, id=name, marks=() if is_drawn(name) else pytest.mark.nightly)
             for name, values in cases]
+
+
+def few(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """The cases of one parameter; every run takes those that are ``kept``, the others are left to nightly."""
+    cases = list(cases)
+    assert all(case in cases for case in kept), f"{kept}: expected some of {cases}"
+    return [case if case in kept else pytest.param(case, marks=pytest.mark.nightly) for case in cases]

@@ -41,20 +41,20 @@ class Numbers:
         """A number or a constant sympy expression; raises ``ValueError`` for what is not real, ``NotRational``."""
         if type(value) is (Fraction if self.exact else float):  # not NumPy's, which would widen float32 vectors
             return value
-        name = what or str(value)
         if isinstance(value, (complex, np.complexfloating)):
-            raise ValueError(f"{name}: {value} is not a real number")
+            raise ValueError(f"{what or value}: {value} is not a real number")
         if self.exact:
-            number = sp.Rational(value) if isinstance(value, int) else _checks.exact(name, value)
+            known = isinstance(value, (int, sp.Rational))
+            number = sp.Rational(value) if known else _checks.exact(what or str(value), value)
             if not number.is_Rational:
-                raise NotRational(f"{name}: {number} is not rational; exact evaluation takes rational numbers and, of "
-                                  "a size such as L, powers that are rational (L = 4 for L^(1/2)); exact=False takes "
-                                  "all")
+                raise NotRational(f"{what or value}: {number} is not rational; exact evaluation takes rational numbers "
+                                  "and, of a size such as L, powers that are rational (L = 4 for L^(1/2)); exact=False "
+                                  "takes all")
             return Fraction(int(number.p), int(number.q))
         try:
             return float(value)
         except TypeError:
-            raise ValueError(f"{name}: {value} is not a real number") from None
+            raise ValueError(f"{what or value}: {value} is not a real number") from None
 
 
 def sizes_of(program: Program, sizes: Sizes) -> dict[sp.Symbol, int]:

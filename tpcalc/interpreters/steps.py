@@ -90,6 +90,7 @@ class _Checker:
 
     def __init__(self, derived: Derived, values: StepValues) -> None:
         self.values, setting = values, derived.setting
+        self._known: dict[sp.Expr, dict[Value, Value]] = {}  # of the sides of one step
         generic = Bases(setting).generic()
         self.loops: dict[sp.Expr, tuple[Loop, ...]] = {}
         for location in setting.program.locations():
@@ -109,14 +110,22 @@ class _Checker:
 
     def check(self, step: Step, last: Step | None) -> StepCheck:
         worst, cases = 0.0, 0
+        self._known = {side: self._known.get(side, {}) for side in (step.left, step.before, step.after)}
         try:
             for at in self._cases(step.left):
-                left, after = (self.values.value(side, at) for side in (step.left, step.after))
+                left, after = (self._value(side, at) for side in (step.left, step.after))
                 worst = max(worst, _distance(left, after), _distance(left, self._before(step, last, at)))
                 cases += 1
         except NotCovered as problem:
             return StepCheck(step, float("inf"), cases + 1, str(problem))
         return StepCheck(step, worst, cases)
+
+    def _value(self, side: sp.Expr, at: Indices) -> Value:
+        """A side's value, found once: what stands after a step stands before the next one."""
+        known, key = self._known[side], tuple(at.items())
+        if key not in known:
+            known[key] = self.values.value(side, at)
+        return known[key]
 
     def _cases(self, left: sp.Expr) -> Iterator[Indices]:
         """All indices of a left side, those of the generic base ket with them."""
@@ -131,7 +140,7 @@ class _Checker:
 
     def _before(self, step: Step, last: Step | None, at: Indices) -> Value:
         """What stood before a step, in the units of its left side: a step may begin a new left side."""
-        before = self.values.value(step.before, at)
+        before = self._value(step.before, at)
         if isinstance(step.left, Response):  # the ket itself stood there
             return self.values.coefficient(before, at)
         if isinstance(step.left, Gamma) and last is not None and isinstance(last.left, Response):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Mapping, NamedTuple, Sequence
 
 import sympy as sp
@@ -20,6 +21,14 @@ class ArrayRead(NamedTuple):
     code: str
     read: str
     axes: tuple[sp.Symbol, ...]
+
+
+@lru_cache(maxsize=4096)
+def _has_whole_coefficients(expression: sp.Expr) -> bool:
+    """Is it a polynomial of its symbols with whole coefficients? Few expressions are indices, and they come often."""
+    symbols = expression.free_symbols
+    return bool(expression.is_polynomial(*symbols)) and all(
+        c.is_Integer for c in sp.Poly(expression, *symbols).coeffs())
 
 
 class Names:
@@ -62,11 +71,10 @@ class Names:
         expression = sp.sympify(expression, strict=True)
         if expression.is_Integer:
             return str(int(expression))
-        known = {**{s: sp.Symbol(code) for s, code in index.items()},
-                 **{s: sp.Symbol(f"size_{s}") for s in self.program.sizes}}
-        affine = expression.free_symbols and expression.is_polynomial(*expression.free_symbols) and all(
-            c.is_Integer for c in sp.Poly(expression, *expression.free_symbols).coeffs())
-        if affine and expression.free_symbols <= set(known):
+        symbols = expression.free_symbols
+        known = {**{s: sp.Symbol(code) for s, code in index.items() if s in symbols},
+                 **{s: sp.Symbol(f"size_{s}") for s in self.program.sizes if s in symbols}}
+        if symbols and symbols <= set(known) and _has_whole_coefficients(expression):
             found = str(expression.xreplace(known))
             return found if found.isidentifier() else f"({found})"
         return f"int({self.number(expression, index)})"

@@ -17,7 +17,8 @@ Values = Mapping[sp.Symbol, sp.Integer]
 
 def at_numbers(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:
     """Numbers for indices; ``xreplace`` is much faster than ``subs``, but would rename a sum's own index."""
-    return expression.subs(values) if expression.has(sp.Sum) else expression.xreplace(values)
+    clash = any(limit[0] in values for total in expression.atoms(sp.Sum) for limit in total.limits)
+    return expression.subs(values) if clash else expression.xreplace(values)
 
 
 def write_out(expression: sp.Expr) -> sp.Expr:

@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.nightly import few
 from support.closeness import assert_close
 from tpcalc.interpreters import read_program_coefficients
 from tpcalc.programs.blocks import Branch
@@ -26,7 +27,7 @@ NETS = [tp.ResNet(block="mlp", matrices=1), tp.ResNet(block="mlp", matrices=3),
         tp.ResNet(block="mlp", matrices=3, train_embedding_readout=True), tp.ResNet(block=there_and_back)]
 
 
-@pytest.mark.parametrize("net", NETS, ids=["1", "3", "3, ends", "own"])
+@pytest.mark.parametrize("net", few(NETS, NETS[0], NETS[2], NETS[3]), ids=["1", "3", "3, ends", "own"])
 @pytest.mark.parametrize("opt", [tp.SGD(0.7), tp.SGD(0.4, momentum=0.5, nesterov=True, weight_decay=0.2)],
                          ids=["plain", "Nesterov, decay"])
 def test_compiled_is_coefficients(net: tp.ResNet, opt: tp.SGD) -> None:
