@@ -56,7 +56,7 @@ def test_networks_and_width_scalings_are_what_their_names_say(
 
 def test_every_optimizer_is_drawn() -> None:
     values = (getattr(tp, name) for name in tp.__all__)
-    public = {value for value in values if isinstance(value, type) and hasattr(value, "lr") and hasattr(value, "schedule")}
+    public = {kind for kind in values if isinstance(kind, type) and hasattr(kind, "lr") and hasattr(kind, "schedule")}
     kinds = {linear: set[type]() for linear in (True, False, None)}
     for linear, found in kinds.items():
         @settings(max_examples=100, deadline=None)
