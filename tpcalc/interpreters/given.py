@@ -59,8 +59,7 @@ class Numbers:
 
 def sizes_of(program: Program, sizes: Sizes) -> dict[sp.Symbol, int]:
     """Sizes by symbol, from sizes by symbol or name; each a whole number of at least 1."""
-    checked = {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
-    return {size: value for size, value in checked.items() if value is not None}
+    return {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
 
 
 def require_heads(program: Program, width: int) -> None:

@@ -212,7 +212,6 @@ def conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
     Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1].
     """
     n = _checks.positive_integer("width", width)
-    assert n is not None
     run = execution(program, sizes, data, loss, n, seed, (namespace, dtype, device), keep)
     run.run(progress)
     return run.result()

@@ -160,7 +160,6 @@ def run_program(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
     the work, ``Divergence`` naming the first value that is not finite. Source: Tensor Programs VI, appendix E.
     """
     n = _checks.positive_integer("width", width)
-    assert n is not None
     run = VectorExecution(program, sizes, data, loss, n, seed)
     run.run(progress)
     return ProgramRun(program, run.of_kind("scalar"), n, run.of_kind("vector"), run)

@@ -96,8 +96,8 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     if not net.is_usual:
         raise NotCovered(f"net: got {net!r}; the source's blocks act on the stream or its norm, and add to it; "
                          "expected norm_position='pre', norm_scale=1, gains=False and skip=None")
-    blocks = _checks.positive_integer("depth", depth, infinite=True)
-    neurons = _checks.positive_integer("width", width, infinite=True)
+    blocks = _checks.size("depth", depth)
+    neurons = _checks.size("width", width)
     if layers is not None and blocks is None:
         raise ValueError(f"layers: got {_checks.short(layers)} at infinite depth; expected None")
     power = _checks.whole_number("layers", layers, 1) if layers is not None else blocks

@@ -135,7 +135,6 @@ class Fluctuations(Short):
 
     def _order(self, k: int) -> int:
         order = _checks.positive_integer("k", k)
-        assert order is not None
         if order > 2:
             self.require_linear(f"the cumulant of order {order}")
         return order

@@ -306,7 +306,6 @@ class Run:
         is not known: the mean is f, and ``warning`` says so. Raises ``ValueError`` as ``fluctuations``.
         """
         width, probes = _checks.positive_integer("n", n), _checks.flag("probes", probes)
-        assert width is not None
         fluctuations = self.fluctuations
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")

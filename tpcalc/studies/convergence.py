@@ -156,12 +156,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: Scaling, depths:
         if divergence.step is not None:
             raise
         reason = str(divergence)
-    outputs, errors = [], []
-    for f, error in results_in_order(executor, _outputs, jobs):
-        outputs.append(f)
-        errors.append(error)
-        if progress is not None:
-            progress(len(outputs), len(sizes))
+    outputs, errors = zip(*results_in_order(executor, _outputs, jobs, progress))
     values, lengths = np.array(outputs), np.array(sizes)
     cauchy = np.abs(np.diff(values, axis=0)).max(axis=(1, 2, 3))
     deeper = len(sizes) // 2

@@ -182,7 +182,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     [[0.529649, 0.0], [0.0, 0.529649]]
     """
     _checks.instance("net", net, ResNet)
-    layers = _checks.positive_integer("depth", depth, infinite=True)
+    layers = _checks.size("depth", depth)
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
     ends = net.train_embedding_readout if train_embedding_readout is None else _checks.flag("train_embedding_readout",
