@@ -12,11 +12,10 @@ import numpy as np
 import sympy as sp
 
 from .._types import ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
 from .. import _checks
 from .._numbers import from_text
 from ..programs.language import HeadSum, LossDerivative, Scalar
-from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, loss_of
+from ..programs.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, loss_of
 from ..programs.program import Assign, Program
 
 Number = Union[float, Fraction]

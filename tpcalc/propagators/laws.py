@@ -120,14 +120,17 @@ class ForwardLaw:
     def sums(self, of: Formulas, pairs: Pairs, r: Kernel) -> tuple[Kernel, ...]:
         return of.of(self.noise, r, *self.block.derivatives(pairs, of.asked))
 
+    def own_noise(self, own: np.ndarray | None) -> np.ndarray | None:
+        """N0 of the step with itself, of the shape of ``own``."""
+        if own is None:
+            return None
+        pairs = self.own_pairs(own)
+        found, = self.sums(compiled_laws().own_ahead, pairs, 0.0)
+        return np.broadcast_to(found, pairs.c.shape).reshape(own.shape)
+
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
-        laws, own_noise = compiled_laws(), None
-        plain, moved, noise = map(np.asarray, self.sums(laws.ahead, self.pairs(c, own), r))
-        if own is not None:
-            pairs = self.own_pairs(own)
-            found, = self.sums(laws.own_ahead, pairs, 0.0)
-            own_noise = np.broadcast_to(found, pairs.c.shape).reshape(own.shape)
-        return BlockRates(plain + weighted(moved, self.drift, True), None, noise, own_noise)
+        plain, moved, noise = map(np.asarray, self.sums(compiled_laws().ahead, self.pairs(c, own), r))
+        return BlockRates(plain + weighted(moved, self.drift, True), None, noise, self.own_noise(own))
 
     @cached_property
     def linear(self) -> Linear | None:

@@ -34,12 +34,7 @@ class MixingForwardLaw(ForwardLaw):
         derivatives = self.block.derivatives(self.pairs(c, own), ahead.asked)
         density = ahead.of(1.0, self.moved(r, c), *derivatives)[0]
         noise = np.asarray(ahead.of(self.noise, 0.0, *derivatives)[2])
-        own_noise = None
-        if own is not None:
-            pairs = self.own_pairs(own)
-            found, = self.sums(compiled_laws().own_ahead, pairs, 0.0)
-            own_noise = np.broadcast_to(found, pairs.c.shape).reshape(own.shape)
-        return BlockRates(np.asarray(density), None, noise, own_noise)
+        return BlockRates(np.asarray(density), None, noise, self.own_noise(own))
 
 
 class MixingBackwardLaw:

@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy as sp
 
-from ..errors import MissingExtra
+from .._shown import pyplot
 from .hierarchy import ntk_exponent
 from .principles import S
 from .web import theory
@@ -18,12 +18,7 @@ TOP = 1.35
 
 def plot_web(ax: Any = None) -> Any:
     """On new axes where none are given; returns them. Raises ``MissingExtra`` without matplotlib."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtra("matplotlib", "report", "Web.plot") from None
-    if ax is None:
-        ax = plt.subplots(figsize=(6.4, 5.2), layout="constrained")[1]
+    ax = pyplot("Web.plot").subplots(figsize=(6.4, 5.2), layout="constrained")[1] if ax is None else ax
     line = -ntk_exponent(3, S)  # the kappa at which L / n^(1 - s) stays
     start, middle, end = (line.subs(S, sp.Rational(s, 2)) for s in range(3))
     below, above = theory("1/4", middle / 2), theory("3/4", (middle + 1) / 2 + middle / 4)
