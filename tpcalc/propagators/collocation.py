@@ -29,8 +29,7 @@ from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
 from .collocation_row import Near, PackedDirectionSolution, carry, spanned
 from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within_groups
 from .element import LARGEST, Element, DirectionSolution, Solved
-from .laws import BackwardLaw, ForwardLaw
-from .mixing_laws import MixingBackwardLaw, MixingForwardLaw
+from .laws import BackwardLaw, ForwardLaw, MixingBackwardLaw, MixingForwardLaw
 from .propagator import Propagator, Rows, UpdateKernels
 from .mesh import Mesh, halving, reference
 from .training import Trace, embedding_readout_memory, moved_by_update, require_known, train_rows
