@@ -132,6 +132,6 @@ def test_real_networks_train_the_same_way(opt: tp.SGD) -> None:
 def test_where_blocks_do_not_learn_the_ends_do() -> None:
     """gamma too large: the limit is a network of two layers, read-in and read-out, and says so."""
     run = tp.train(NET, TASK, OPTIMIZERS[1], tp.DepthScaling(1, 1), tp.oo)
-    assert "read-in and read-out learn" in " ".join(run.notes) and np.max(np.abs(run.outputs)) > 0.1
+    assert "embedding and readout learn" in " ".join(run.notes) and np.max(np.abs(run.outputs)) > 0.1
     shallow = tp.train(NET, TASK, OPTIMIZERS[1], tp.DepthScaling(0.5, 0.5, branch=1e-12), 1).outputs
     assert_close(run.outputs, shallow, 1e-11)

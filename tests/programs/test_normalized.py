@@ -317,9 +317,9 @@ def test_only_readings_that_read_the_program_take_it() -> None:
 
 @pytest.mark.parametrize("refused, said", [
     (lambda: tp.Problem(tp.ResNet(train_embedding_readout=True), tp.Task([1], [1]), PLAIN, SCALE, 2),
-     "expected frozen ends"),
-    (lambda: tp.program(tp.ResNet(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ends"),
-    (lambda: tp.program(tp.Transformer(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ends"),
+     "expected frozen ones"),
+    (lambda: tp.program(tp.ResNet(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ones"),
+    (lambda: tp.program(tp.Transformer(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ones"),
     (lambda: tp.program(tp.ResNet(norm="rms", gains=True), PLAIN, SCALE), "takes networks without gains"),
     (lambda: tp.Problem(tp.ResNet(skip=tp.Skip(learned=True)), tp.Task([1], [1]), PLAIN, SCALE, 2), "without gains"),
     (lambda: tp.Clipped(PLAIN, 1.0), "opt: got NormalizedSGD.* expected a tp.SGD"),

@@ -268,13 +268,13 @@ class LoweredRun:
 
     @cached_property
     def scalars(self) -> Mapping[Member, float]:
-        """By member, such as f[0]."""
+        """The scalars of the run by member, such as f[0]."""
         return {member: float(value) for name, (kind, *_) in self.families.items() if kind is Scalar
                 for member, value in self._members(name)}
 
     @cached_property
     def vectors(self) -> Mapping[Member, np.ndarray]:
-        """By member, of shape (width,)."""
+        """The vectors that the run kept by member, of shape (width,)."""
         return {member: value for name, (kind, *_) in self.families.items() if kind is Vector
                 for member, value in self._members(name)}
 

@@ -91,7 +91,7 @@ def _add(outers: Outers, c: float, u: Array, v: Array) -> None:
 
 
 def _as_rows(vectors: Array) -> Array:
-    """A block, also of one vector."""
+    """Vectors as rows, also where there is one."""
     return vectors if vectors.ndim == 2 else vectors[None, :]
 
 

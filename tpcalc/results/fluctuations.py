@@ -166,7 +166,7 @@ class Fluctuations(Short):
 
     @cached_property
     def _responses(self) -> TiltedResponses:
-        """Those of the batch."""
+        """What is known so far of how the batch's outputs respond to tilts."""
         return TiltedResponses()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Fluctuations(Short):
 
 
 def _covariance(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
-    """(R, d_out, R, d_out): how every output answers a tilt of every other."""
+    """The covariance of outputs (R, d_out, R, d_out): how every output answers a tilt of every other."""
     return _symmetric(np.array([[responses.of(base, row, k).f[1, rows] for k in range(base.network.d_out)]
                                 for row in rows.tolist()]))
 
@@ -210,7 +210,7 @@ def _symmetric(value: np.ndarray) -> Known:
 
 
 def _cumulants(orders: int) -> Quantity:
-    """``orders`` arrays (R, d_out)."""
+    """The first cumulants of every output, ``orders`` arrays (R, d_out)."""
 
     def found(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
         if orders == 1:
@@ -292,7 +292,7 @@ class TiltedResponses:
         self._size = 0.0
 
     def of(self, base: TiltedSolution, row: int, output: int) -> TiltResponse | TiltedSolution:
-        """To the tilt of one output."""
+        """The response to the tilt of one output."""
         network = base.network
         tangents, at = (TANGENTS, network.depth)
         if isinstance(network, LimitNetwork):

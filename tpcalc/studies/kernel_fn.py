@@ -189,7 +189,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
                                                                                             train_embedding_readout)
     activation(readout, "readout")
     if not is_linear(readout):
-        require_gaussian(net, layers, f"a read-out of {_checks.short(readout)}")
+        require_gaussian(net, layers, f"a readout of {_checks.short(readout)}")
     return KernelFunction(InitialLayers(net, layers, scale), ends, readout)
 
 

@@ -294,7 +294,7 @@ def _probe_targets(task: Task, targets: ArrayLike | None) -> np.ndarray | None:
 
 
 def _reason(problem: Problem) -> str:
-    """Why there is no limit, or nothing; nothing too where the exact method refuses, and another may know."""
+    """Why the training has no limit of infinite depth; "" where it has one, or where the exact method cannot tell."""
     limit = replace(problem, depth=sp.oo)
     if Collocation().refuses(limit) is not None:
         return ""
