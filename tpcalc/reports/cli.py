@@ -11,7 +11,7 @@ import sys
 import warnings
 from fractions import Fraction
 from importlib import import_module
-from typing import Sequence
+from typing import Callable, Sequence
 
 from .. import __version__
 from ..errors import Divergence, MissingExtra
@@ -222,12 +222,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(args, error, error.status)
 
 
+def command_of(name: str) -> Callable[[argparse.Namespace], int]:
+    """The function that carries out a command; modules of the other commands are not imported."""
+    home = import_module(f".{name if name in ALONE else 'commands'}", __package__)
+    found: Callable[[argparse.Namespace], int] = getattr(home, f"{name}_command")
+    return found
+
+
 def _run(args: argparse.Namespace) -> int:
-    home = import_module(f".{args.command if args.command in ALONE else 'commands'}", __package__)
     with warnings.catch_warnings():
         # what overflows is reported by a Divergence that names the step; NumPy's words would only precede it
         warnings.filterwarnings("ignore", "overflow|invalid value", RuntimeWarning)
-        status: int = getattr(home, f"{args.command}_command")(args)
+        status = command_of(args.command)(args)
     sys.stdout.flush()  # here, where a reader that has gone can still be dealt with
     return status
 
