@@ -11,6 +11,9 @@ import tpcalc as tp
 
 PACKAGE = Path(tp.__file__).parent
 FORMER = re.compile(r"given;? allowed|[;,:] allowed (here )?(is|are)\b|\bneeded are\b")
+LONGEST = 240  # characters of a message without what is put in: two lines of 120
+ELSEWHERE = ("asymptotics", "classification", "groups", "orders", "parametrizations", "proofs", "torch",
+             "limits/uncounted.py", "methods/depth_orders.py", "propagators/limit_cell.py")  # not bounded yet
 NAMED = re.compile(r"(?:[\w{}, .\[\]'-]+: )+got ")
 
 
@@ -59,3 +62,40 @@ def test_the_walk_sees_other_forms() -> None:
         assert faults(f"raise ValueError({text})"), text
     assert not faults("raise ValueError(f'n: got {n}; expected 1')")
     assert not faults("raise NotCovered(f'n: got {n}; it has no limit')")
+
+
+def lengths(source: str) -> dict[str, int]:
+    """Lengths of what a file raises, and of the refusals that it returns, without what is put in: a constant of the
+    module is read."""
+    tree = ast.parse(source)
+    known = {target.id: line.value for line in tree.body if isinstance(line, ast.Assign)
+             for target in line.targets if isinstance(target, ast.Name)}
+
+    def read(node: ast.expr) -> str:
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(read, node.values))
+        if isinstance(node, ast.BinOp):
+            return read(node.left) + read(node.right)
+        name = node.value if isinstance(node, ast.FormattedValue) else node
+        return written(known.get(name.id, name) if isinstance(name, ast.Name) else node).replace("{}", "")
+
+    said = [node.exc if isinstance(node, ast.Raise) else node.value for node in ast.walk(tree)
+            if isinstance(node, (ast.Raise, ast.Return))]
+    texts = [read(node.args[0] if isinstance(node, ast.Call) and node.args else node) for node in said if node]
+    return {text: len(text) for text in texts if "got " in text or "expected " in text}
+
+
+def test_messages_have_two_lines() -> None:
+    found = {path.relative_to(PACKAGE).as_posix(): lengths(path.read_text(encoding="utf-8"))
+             for path in PACKAGE.rglob("*.py")}
+    bounded = {path: texts for path, texts in found.items() if not path.startswith(ELSEWHERE)}
+    assert sum(map(len, bounded.values())) > 300
+    assert {path: [text for text, length in texts.items() if length > LONGEST]
+            for path, texts in bounded.items() if max(texts.values(), default=0) > LONGEST} == {}
+
+
+def test_lengths_count_constants_and_no_values() -> None:
+    source = "ALLOWED = 'one'\ndef f(n):\n    raise ValueError(f'n: got {n}; ' f'expected {ALLOWED}')\n"
+    assert lengths(source) == {"n: got ; expected one": 21}
+    assert lengths("def f(n):\n    return f'n: got {n}; ' + expected(n)\n") == {"n: got ; ": 9}
+    assert lengths("def f(n):\n    return NotCovered(f'n: got {n}; no rule')") == {"n: got ; no rule": 16}

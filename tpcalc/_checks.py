@@ -35,11 +35,15 @@ def short(value: object) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def positive_integer(name: str, value: object, infinite: bool = False) -> int | None:
-    """``value`` as an int >= 1; ``None`` stands for infinity, which is taken where ``infinite``."""
-    if infinite and (value is sp.oo or isinstance(value, float) and value == np.inf):
-        return None
-    return whole_number(name, value, 1, ", or tp.oo" if infinite else "")
+def positive_integer(name: str, value: object) -> int:
+    """``value`` as an int >= 1."""
+    return whole_number(name, value, 1)
+
+
+def size(name: str, value: object) -> int | None:
+    """``value`` as an int >= 1, or ``None`` for infinity."""
+    infinite = value is sp.oo or isinstance(value, float) and value == np.inf
+    return None if infinite else whole_number(name, value, 1, ", or tp.oo")
 
 
 def whole_number(name: str, value: Value, least: int = 0, besides: str = "") -> int:
@@ -74,7 +78,7 @@ def sizes(name: str, value: object, least: int = 1, infinite: bool = False, grow
                f"of whole numbers{', or tp.oo' if infinite else ''}, each once")
     if not isinstance(value, (list, tuple, range, np.ndarray)) or np.ndim(value) != 1:
         raise ValueError(f"{name}: got {short(value)}; expected {allowed}")
-    found = [positive_integer(name, one, infinite) for one in value]
+    found = [(size if infinite else positive_integer)(name, one) for one in value]
     if len(found) < least or len(set(found)) < len(found) or growing and found != sorted(found):  # type: ignore
         raise ValueError(f"{name}: got {short(value)}; expected {allowed}")
     return found

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable
 import numpy as np
 
 from ._types import Fields
+from .errors import MissingExtra
 
 FEW = 6      # numbers of an array that are shown
 LONGEST = 72  # of one part
@@ -77,6 +78,15 @@ def html_table(rows: Iterable[Fields], caption: str = "") -> str:
     body = "".join("<tr>" + "".join(f"<td>{escape(cell(row.get(name)))}</td>" for name in names) + "</tr>"
                    for row in lines)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def pyplot(what: str) -> Any:
+    """matplotlib's pyplot; raises ``MissingExtra`` without it, which names what was asked for."""
+    try:
+        import matplotlib.pyplot
+    except ImportError:
+        raise MissingExtra("matplotlib", "report", what) from None
+    return matplotlib.pyplot
 
 
 def text_table(rows: Iterable[Fields]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, as_completed
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from ._checks import short
 
@@ -24,19 +24,19 @@ def require_executor(value: object) -> None:
                          "concurrent.futures and Dask clients do, or None")
 
 
-def results_in_order(executor: Any, work: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
+def results_in_order(executor: Any, work: Callable[[Any], Any], jobs: Sequence[Any],
+                     progress: Callable[[int, int], None] | None = None) -> Iterator[Any]:
     """The results of ``work`` on all jobs, in their order, as they come; what is not begun is cancelled on the way out.
 
-    executor: None does them here, one when the one before has been taken.
+    executor: None does them here, one when the one before has been taken; progress: called with (jobs done, jobs).
     """
     spread = executor_of(executor)
-    if spread is None:
-        yield from map(work, jobs)
-        return
-    futures = [spread.submit(work, job) for job in jobs]
+    futures = [] if spread is None else [spread.submit(work, job) for job in jobs]
     try:
-        for future in futures:
-            yield future.result()
+        for done, result in enumerate(map(work, jobs) if spread is None else (f.result() for f in futures), start=1):
+            if progress is not None:
+                progress(done, len(jobs))
+            yield result
     finally:
         for future in futures:
             future.cancel()

@@ -173,7 +173,7 @@ def test_covariances_are_of_one_stream() -> None:
                   lambda: run.forward_covariance):
         with pytest.raises(ValueError, match="HyperConnections"):
             asked()
-    with pytest.raises(ValueError, match="whose read-out acts on the stream"):
+    with pytest.raises(ValueError, match="whose readout acts on the stream"):
         read_through(tp.program(net, OPT, SCALE), "tanh")
     inject = tp.train(net_of("inject"), TASK, OPT, SCALE, 2, 16, keep_nodes="all")
     assert inject.forward_covariance.shape == (3, 3, 3)

@@ -67,7 +67,7 @@ def test_first_positions_of_causal_attention_have_no_choice() -> None:
     opt = tp.SignSGD(0.1)
     inputs, targets = np.random.default_rng(0).normal(size=(2, 1, 2, 2)), np.array([[[1.0, 0.0]], [[1.0, 1.0]]])
     net = tp.Transformer(head_dim=1, positions=2, mlp=None)
-    with pytest.raises(tp.Divergence, match="all loss derivatives behind the first position vanish"):
+    with pytest.raises(tp.Divergence, match="all loss derivatives after the first position vanish"):
         tp.train(net, tp.Sequences(inputs, targets), opt, SCALE, 1, method=PARTICLES)
     for one, y in ((net, targets[..., ::-1]), (replace(net, causal=False), targets)):
         assert tp.train(one, tp.Sequences(inputs, y), opt, SCALE, 1, method=PARTICLES).width is None

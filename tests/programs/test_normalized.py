@@ -260,7 +260,7 @@ FEW = tp.methods.Particles(samples=2048)
 @pytest.mark.parametrize("depth, method", [(3, FEW), (tp.oo, "common_draws")])
 def test_a_gradient_that_vanishes_in_the_limit_alone_has_none(net: tp.ResNet, task: tp.Task, depth: Any,
                                                               method: Any) -> None:
-    said = "at infinite width.* expected losses whose derivatives differ|is 0, or within rounding"
+    said = "(may be 0|at infinite width).* expected loss derivatives other than 0|is 0, or within rounding"
     with pytest.raises(tp.Divergence, match=said) as caught:
         tp.train(net, task, PLAIN, tp.DepthScaling(), depth, method=method)
     assert caught.value.step == 0
@@ -275,7 +275,7 @@ def test_many_fluctuations_are_no_norm(pairs: int, seed: int) -> None:
     agree on what is left of many of them, and a quarter of the particles says that it is a fluctuation."""
     inputs, targets = np.concatenate([np.eye(pairs), -np.eye(pairs)]), np.ones((2 * pairs, 1))
     task = tp.Task([inputs, inputs], [targets, targets])
-    with pytest.raises(tp.Divergence, match="at step 0, layer 1 .* cannot be told from one that vanishes"):
+    with pytest.raises(tp.Divergence, match="at step 0, layer 1 the norm of what .* may be 0"):
         tp.train(tp.ResNet("tanh"), task, PLAIN, tp.DepthScaling(), 2, method=tp.methods.Particles(seed=seed))
 
 
@@ -317,9 +317,9 @@ def test_only_readings_that_read_the_program_take_it() -> None:
 
 @pytest.mark.parametrize("refused, said", [
     (lambda: tp.Problem(tp.ResNet(train_embedding_readout=True), tp.Task([1], [1]), PLAIN, SCALE, 2),
-     "expected frozen ends"),
-    (lambda: tp.program(tp.ResNet(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ends"),
-    (lambda: tp.program(tp.Transformer(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ends"),
+     "expected frozen ones"),
+    (lambda: tp.program(tp.ResNet(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ones"),
+    (lambda: tp.program(tp.Transformer(train_embedding_readout=True), PLAIN, SCALE), "expected frozen ones"),
     (lambda: tp.program(tp.ResNet(norm="rms", gains=True), PLAIN, SCALE), "takes networks without gains"),
     (lambda: tp.Problem(tp.ResNet(skip=tp.Skip(learned=True)), tp.Task([1], [1]), PLAIN, SCALE, 2), "without gains"),
     (lambda: tp.Clipped(PLAIN, 1.0), "opt: got NormalizedSGD.* expected a tp.SGD"),
@@ -392,6 +392,7 @@ def test_norms_that_batches_or_fewer_particles_do_not_confirm_are_refused(
 
     if not refused:
         return require_norms(problem, found(400, values), found(100, fewer))
-    with pytest.raises(tp.Divergence, match=f"at step {step}, layer 1 .* of 400 particles, .* with 100") as caught:
+    said = f"at step {step}, layer 1 .* with 400 particles and .* with 100, may be 0"
+    with pytest.raises(tp.Divergence, match=said) as caught:
         require_norms(problem, found(400, values), found(100, fewer))
     assert (caught.value.step, caught.value.layer) == (step, 1)

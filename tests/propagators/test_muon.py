@@ -121,7 +121,7 @@ def test_two_equal_targets_are_one_direction_too_few() -> None:
     (tp.ResNet("tanh", "mlp"), tp.oo, "collocation", r"updates are known in linear blocks and in phi\(W x\)"),
     (tp.ResNet("tanh", norm="rms"), tp.oo, "collocation", "without a norm"),
     (LINEAR, 4, "coefficients", "'coefficients' takes a tp.SGD, whose outer products weigh the same in all layers"),
-    (tp.ResNet(train_embedding_readout=True), 4, "auto", "Muon moves matrices, read-in and read-out are vectors")])
+    (tp.ResNet(train_embedding_readout=True), 4, "auto", "Muon moves matrices, embedding and readout are vectors")])
 def test_what_does_not_take_it_says_so(net: tp.ResNet, depth: Any, method: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.train(net, REF, PLAIN, SCALE, depth, method=method)

@@ -148,7 +148,6 @@ def run_conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, widt
     [tensor_programs_vi/nonlinear_outer_product].
     """
     n = _checks.positive_integer("width", width)
-    assert n is not None
     run = ConditionedInterpreter(program, sizes, data, loss, n, seed, precision(dtype), keep)
     run.run(progress)
     return run.result()

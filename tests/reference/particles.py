@@ -184,8 +184,7 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
         counted = _Counted(program, sizes, data, loss, 1, seed, balance, keep)
         samples = default_samples(program, PER_PRODUCT * counted.directions)
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
-        if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
-            raise ValueError(f"{name}: got {value!r}; expected a whole number of at least {least}")
+        _checks.whole_number(name, value, least)
     first = ParticleInterpreter(program, sizes, data, loss, samples, seed, balance, keep)
     _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", FEWER)
     jobs = [first.numbered(batch) for batch in range(batches)]

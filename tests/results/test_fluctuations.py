@@ -14,7 +14,7 @@ import sympy as sp
 import tpcalc as tp
 from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth
-from tpcalc.results import tilted_responses
+from tpcalc.results import fluctuations
 from tpcalc.results.fluctuations import SMALL, Fluctuations, next_order
 
 NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)
@@ -166,9 +166,9 @@ def test_covariance_and_bias_share_what_they_are_made_of(depth: int, kept: bool,
         calls.clear()
         return tp.train(NET, TASK, OPT, tp.DepthScaling(), depth).fluctuations
 
-    along = tilted_responses.series_in_tilt
-    monkeypatch.setattr(tilted_responses, "series_in_tilt", counted)
-    monkeypatch.setattr(tilted_responses, "KEPT", 2.0**29 if kept else 1.0)
+    along = fluctuations.series_in_tilt
+    monkeypatch.setattr(fluctuations, "series_in_tilt", counted)
+    monkeypatch.setattr(fluctuations, "KEPT", 2.0**29 if kept else 1.0)
     first = asked()
     bias, covariance = first.bias, first.covariance
     needed = len(calls)

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from support.closeness import assert_close
 from tpcalc._chebyshev import reference
 from tpcalc.results import stiff_element
-from tpcalc.results.krylov import krylov
+from tpcalc.results.stiff_element import krylov
 from tpcalc.results.stiff_element import is_stiff, reflection
 
 NODES = 24

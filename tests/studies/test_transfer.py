@@ -49,7 +49,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, float]]:
 def test_losses_are_those_of_single_trainings(problem: testing.DrawnProblem, data: st.DataObject) -> None:
     task, opt, scale, depth = problem
     schedule = opt.schedule(task.steps)
-    opt = replace(data.draw(testing.optimizers()), lr=opt.lr)
+    opt = replace(data.draw(testing.optimizers(linear=True)), lr=opt.lr)
     found = tp.transfer(NET, task, opt, [scale], [depth, depth + 1], [0.5, 0.9])
     for j, layers in enumerate((depth, depth + 1)):
         for k, factor in enumerate((0.5, 0.9)):

@@ -54,6 +54,19 @@ def test_networks_and_width_scalings_are_what_their_names_say(
     assert str(net.phi) != "linear" and transformer.positions in (1, 2, 3)
 
 
+def test_every_optimizer_is_drawn() -> None:
+    values = (getattr(tp, name) for name in tp.__all__)
+    public = {kind for kind in values if isinstance(kind, type) and hasattr(kind, "lr") and hasattr(kind, "schedule")}
+    kinds = {linear: set[type]() for linear in (True, False, None)}
+    for linear, found in kinds.items():
+        @settings(max_examples=100, deadline=None)
+        @given(testing.optimizers(linear=linear))
+        def draw(opt: object) -> None:
+            found.add(type(opt))
+        draw()
+    assert len(public) > 7 and kinds == {True: {tp.SGD}, False: public - {tp.SGD}, None: public}
+
+
 def test_without_hypothesis_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [n for n in sys.modules if n.split(".")[0] == "hypothesis" or n.startswith("tpcalc.testing")]:
         monkeypatch.delitem(sys.modules, name)

@@ -45,7 +45,7 @@ class DerivedKernels:
 
     @cached_property
     def theta(self) -> sp.Expr:
-        """Summed over matrices."""
+        """The tangent kernel summed over matrices."""
         return sp.Add(*self.thetas.values())
 
     def derivative(self, kernel: str, *orders: int) -> sp.Expr:
@@ -68,7 +68,7 @@ class DerivedKernels:
 
     @cached_property
     def backward(self) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
-        """kappa_12, kappa_12,12, theta_12."""
+        """kappa_12, kappa_12,12, theta_12: what the backward pass reads; index 12 is the derivative in C_ab."""
         return self.kappa.diff(C), self.kappa.diff(C, 2), self.theta.diff(C)
 
     @cached_property

@@ -46,7 +46,7 @@ def compact(value: sp.Expr, setting: Setting) -> sp.Expr:
 
 
 def conventions(values: Sequence[sp.Expr], setting: Setting) -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
-    """Covariances of step -1 that ``compact`` values read: left sides, right sides, and where they hold."""
+    """What ``compact`` values mean by covariances of step -1: left sides, right sides, and conditions."""
     limits = {limit for value in values for total in value.atoms(sp.Sum) for limit in total.limits}
     if not any(len(limit) == 3 and limit[1] == FIRST for limit in limits):
         return []
@@ -65,7 +65,7 @@ def _size(generic: sp.Expr, setting: Setting) -> int:
 
 
 def _renumbered(term: sp.Expr, number: sp.Expr) -> sp.Expr:
-    """The term with b in the place of its base kets' number."""
+    """The term for generic base kets: with the symbol b in the place of their number."""
     names = {g: g.func(g.args[0], B, *g.args[2:]) for g in term.atoms(Gamma)}
     names |= {c: c.func(B, B, *c.args[2:]) for c in term.atoms(Covariance) if c.args[:2] == (number, number)}
     return term.xreplace(names)

@@ -177,13 +177,13 @@ class Covariance(_Printed):
 
 
 def _index(printer: Printer, indices: sp.Tuple) -> str:
-    """A step alone, a step with samples in parentheses."""
+    """An index as text: a step alone, a step with samples in parentheses."""
     text = ",".join(map(printer.doprint, indices))
     return f"({text})" if len(indices) > 1 else text
 
 
 def _layer_time(printer: Printer, layers: sp.Tuple) -> str:
-    """l / L, or 0 and 1 at the ends."""
+    """Layer times as text: l / L, or 0 and 1 at the first and the last layer."""
     depth = sp.Symbol("L", integer=True, positive=True)
     ratios = [layer / depth for layer in layers]
     return ",".join(printer.doprint(ratio) if ratio.is_number else rf"\tfrac{{{printer.doprint(layer)}}}{{L}}"

@@ -22,7 +22,7 @@ from .setting import Setting, solve_indices
 
 @dataclass(frozen=True)
 class Update:
-    """``target`` = sum of multiples of matrices + outer products, at a place; others: the indices beside the step."""
+    """An update of a matrix: ``target`` = multiples of matrices + outer products. others: indices beside the step."""
 
     target: Matrix
     others: tuple[sp.Expr, ...]
@@ -157,12 +157,12 @@ class Memory:
 
 
 def initial_weight_factor_of(matrix: Matrix) -> Family:
-    """The multiples of W_0 in a family of matrices, a scalar a step, and a layer where it depends on it."""
+    """The scalars rho of a trained matrix, one a step (and a layer where they differ): how often W_0 is in it."""
     return Family.made(Scalar, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
 
 
 def update_response_of(matrix: Matrix) -> Family:
-    """Its multiples of the steps' outer products, a scalar for every pair of steps, and a layer."""
+    """The scalars w of a trained matrix, one for two steps (and a layer): how often the second's update is in it."""
     return Family.made(Scalar, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
 
 
@@ -270,7 +270,7 @@ def _never_zero(factor: sp.Expr) -> bool:
 
 
 def _ratio(outers: sp.Expr, shown: sp.Expr) -> sp.Expr | None:
-    """The number c with outers = c shown, or None."""
+    """The number c with outers = c shown, for two sums of outer products; None where there is none."""
     ours, theirs = _weights(outers), _weights(shown)
     if set(ours) != set(theirs):
         return None
@@ -279,7 +279,7 @@ def _ratio(outers: sp.Expr, shown: sp.Expr) -> sp.Expr | None:
 
 
 def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp.Expr, Location]]:
-    """(member of rho or w, value, place) for every update in the memory of ``matrix``; none where plain sums do.
+    """Recursions of the scalars rho and w of a trained matrix, as (scalar, value, location); none where plain sums do.
 
     w_{t+1,s} stands for all s <= t: the outer product of step t counts where s = t.
     """

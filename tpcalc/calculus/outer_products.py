@@ -42,13 +42,13 @@ def _named(program: Program, statement: Assign) -> Assign:
 
 
 def _expanded(one: Outer) -> sp.Expr:
-    """By linearity in both sides."""
+    """An outer product of sums as the sum of outer products: it is linear in both sides."""
     left, right = (_terms(side) for side in one.args)
     return sp.Add(*(a * b * Outer(u, v) for a, u in left for b, v in right))
 
 
 def _terms(side: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
-    """(number, vector) of every term."""
+    """The terms of one side of an outer product, as pairs (number, vector)."""
     found = []
     for term in sp.Add.make_args(multiplied_out(side)):
         vectors, numbers = sift(sp.Mul.make_args(term), lambda f: kind(f) == "vector", binary=True)

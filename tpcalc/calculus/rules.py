@@ -46,7 +46,7 @@ class VectorsToKets:
 
 @dataclass(frozen=True)
 class UpdateActs(NodeRule):
-    """|(rho W_0 + sum c u (x) v / n) y> = rho |W_0 y> + sum c |u><v|y>."""
+    """The ket of a trained matrix times a vector: |(rho W_0 + sum c u (x) v / n) y> = rho |W_0 y> + sum c |u><v|y>."""
 
     setting: Setting
     kind = Ket
@@ -99,7 +99,7 @@ def _matrix(matrix: sp.Expr, transposed: bool, y: Vector) -> sp.Expr:
 
 @dataclass(frozen=True)
 class HatDot(NodeRule):
-    """|W_0 y> = its hat part + its dot part."""
+    """The ket of an initial matrix times a vector is the sum of its hat part and its dot part."""
 
     setting: Setting
     kind = Ket

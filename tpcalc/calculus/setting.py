@@ -55,7 +55,7 @@ class Product:
 
 
 def initial_matrix(matrix: sp.Expr) -> Matrix:
-    """The matrix itself, with a transpose taken off."""
+    """The matrix that a matrix or a transpose is made of."""
     bare: Matrix = matrix.args[0] if is_transposed(matrix) else matrix
     return bare
 

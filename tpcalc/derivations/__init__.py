@@ -1,3 +1,3 @@
 """Derivations: steps that are recorded and can be checked, as text, LaTeX and MathML."""
 
-from .derivation import Derivation as Derivation, NodeRule as NodeRule, Rule as Rule, Step as Step
+from .derivation import Derivation as Derivation, Step as Step

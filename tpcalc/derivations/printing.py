@@ -50,7 +50,7 @@ class NodePrinter(LatexPrinter):
 class KetPrinter(NodePrinter):
     """The printer of nodes, but for the order of terms and factors.
 
-    Nodes say by ``is_random`` that they stand behind numbers, and by ``is_part`` that their terms stand behind others.
+    Nodes say by ``is_random`` that they stand after numbers, and by ``is_part`` that their terms stand after others.
     """
 
     def _as_ordered_terms(self, expr: sp.Expr, order: str | None = None) -> list[sp.Expr]:

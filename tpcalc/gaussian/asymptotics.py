@@ -66,7 +66,7 @@ def asymptotes(function: sp.Expr) -> tuple[Asymptote, Asymptote]:
 
 
 def _far_out(plain: sp.Expr) -> Asymptote:
-    """Where steps and kinks are passed, the innermost ones first."""
+    """A function for large arguments, where steps and kinks are passed, the innermost ones first."""
     for _ in range(3):
         plain = plain.replace(sp.Heaviside, lambda a, *_: sp.Heaviside(_sign(a))).replace(sp.sign, _sign).replace(
             sp.Abs, lambda a: a * _sign(a))
@@ -74,7 +74,7 @@ def _far_out(plain: sp.Expr) -> Asymptote:
 
 
 def _at_end(e: sp.Expr) -> Asymptote:
-    """As UP goes to infinity."""
+    """What an expression goes like as the symbol UP goes to infinity."""
     if e.is_zero:
         return ZERO
     return RULES.get(e.func, _unknown)(e) if e.has(UP) else ONE

@@ -12,7 +12,7 @@ from .forms import root, tidy, tidy_form
 from .rules import ExpectationRule
 from .variables import Expectation
 
-LAG = {sp.cos: sp.Integer(0), sp.sin: sp.pi / 2}  # behind cos
+LAG = {sp.cos: sp.Integer(0), sp.sin: sp.pi / 2}  # of a phase: sin(x) = cos(x - pi/2)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Moments(ExpectationRule):
 
         @cache
         def moment(powers: tuple[int, ...]) -> sp.Expr:
-            """By Stein's lemma for one factor of the first variable left."""
+            """The mean of a product of powers, by Stein's lemma for one factor of the first variable left."""
             i = next((i for i, power in enumerate(powers) if power), None)
             if i is None:
                 return sp.Integer(1)

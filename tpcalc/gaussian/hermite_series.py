@@ -38,7 +38,7 @@ class Series:
         self._remembered: Callable[[bytes, int], HermiteCoefficients] = lru_cache(maxsize=KEPT)(self._expand)
 
     def at(self, p: Array, terms: int) -> HermiteCoefficients:
-        """p: (rows,)."""
+        """The first coefficients of the series at variances p (rows,)."""
         return self._remembered(np.ascontiguousarray(p, dtype=np.float64).tobytes(), terms)
 
     def _expand(self, variances: bytes, terms: int) -> HermiteCoefficients:

@@ -57,7 +57,7 @@ def _refuse_tails(mass: np.ndarray, distance: np.ndarray) -> None:
 
 
 def _roots(slope: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Where slope * w + offset = 0; the end of the range where nowhere inside."""
+    """The points w where slope * w + offset = 0; the end of the range for those without one inside."""
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.nan_to_num(-np.asarray(offset) / slope, nan=END, posinf=END, neginf=-END)
     return np.clip(roots, -END, END)

@@ -183,7 +183,7 @@ class DerivativeAt(sp.Function):
 
 
 def _point(product: sp.Expr) -> sp.Expr:
-    """h delta(h) = 0."""
+    """A product with a point mass in it simplified: h delta(h) = 0."""
     product = product.expand(diracdelta=True, wrt=H)
     deltas, rest = sift(sp.Mul.make_args(product), lambda f: f.func == sp.DiracDelta, binary=True)
     return sp.Mul(*rest).subs(H, 0) * deltas[0] if [d.args for d in deltas] == [(H,)] else product

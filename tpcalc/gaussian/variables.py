@@ -21,7 +21,7 @@ ROUNDING = sp.Rational(1, 10**12)  # a residual variance below zero by less than
 
 @dataclass(frozen=True)
 class Conditional:
-    """What is known of Gaussians given some of them.
+    """The law of Gaussian variables given the values of some of them.
 
     mean: of every variable, a linear form in the given ones (``v`` itself for a given one).
     residual: covariance matrix of what is left, in the order of the variables (zero for the given ones).
@@ -63,7 +63,7 @@ class Gaussians:
 
     @classmethod
     def from_matrix(cls, variables: Iterable[sp.Expr], matrix: sp.Matrix) -> Gaussians:
-        """From a square matrix, rows and columns in the order of ``variables``."""
+        """Gaussians with this covariance, a square matrix with rows and columns in the order of ``variables``."""
         entries = matrix.tolist() if hasattr(matrix, "tolist") else matrix  # text among them must not reach sympy
         variables, rows = tuple(variables), sp.Matrix([[symbolic(entry) for entry in row] for row in entries])
         if rows.shape != (len(variables), len(variables)):
@@ -152,7 +152,7 @@ class Expectation(sp.Expr):
 
     @classmethod
     def class_key(cls) -> tuple[int, int, str]:
-        """Sums write means behind kets; sympy orders nodes by the names of their classes."""
+        """The order of terms: means are written after kets, as sympy orders nodes by the names of their classes."""
         return 5, 0, "Mean"
 
     @property

@@ -222,7 +222,6 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
     ((2,), (16,), (3, 16, 16))
     """
     n = _checks.positive_integer("width", width)
-    assert n is not None
     if isinstance(keep, str):
         raise ValueError(f"keep: got {keep!r}; expected names of families of vectors, in a tuple")
     run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights,

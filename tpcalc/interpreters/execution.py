@@ -324,15 +324,21 @@ class ProgramInterpreter:
 
         Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
         """
-        found = {tuple(map(int, s.indices)): value for s, value in self.scalars.items() if s.name == name}
-        if not found:
-            raise ValueError(f"name: got {name!r}; expected a scalar that program {self.program.name} assigns: "
-                             f"{sorted({s.name for s in self.scalars})}")
-        shape = tuple(max(location) + 1 for location in zip(*found))
-        if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
-            raise ValueError(f"name: got {name!r}, which has no scalar at some indices; expected one that has, see "
-                             ".scalars")
-        values = np.empty(shape, dtype=np.array(list(found.values())).dtype)
-        for location, value in found.items():
-            values[location] = value
-        return values
+        return series_of(self.program, name, {s.name for s in self.scalars}, {
+            tuple(map(int, s.indices)): value for s, value in self.scalars.items() if s.name == name})
+
+
+def series_of(program: Program, name: str, names: set[str], found: Mapping[tuple[int, ...], Value]) -> np.ndarray:
+    """The scalars of one name, by their indices, as an array over these from 0 on; names: of all that there are.
+
+    Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
+    """
+    if name not in names:
+        raise ValueError(f"name: got {name!r}; expected a scalar that program {program.name} assigns: {sorted(names)}")
+    shape = tuple(max(location) + 1 for location in zip(*found))
+    if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
+        raise ValueError(f"name: got {name!r}, which has no scalar at some indices; expected one of .scalars that has")
+    values = np.empty(shape, dtype=np.array(list(found.values())).dtype)
+    for location, value in found.items():
+        values[location] = value
+    return values

@@ -66,7 +66,7 @@ def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, 
 
 
 def _as_read(values: np.ndarray, batched: bool) -> np.ndarray:
-    """As the program reads (steps, samples, dimension): without axes of one."""
+    """An array (steps, samples, dimension) as the program reads it: without axes of one."""
     values = values[:, :, 0] if values.shape[2] == 1 else values
     return values if batched else values[:, 0]
 

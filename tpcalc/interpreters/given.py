@@ -12,11 +12,10 @@ import numpy as np
 import sympy as sp
 
 from .._types import ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
 from .. import _checks
 from .._numbers import from_text
 from ..programs.language import HeadSum, LossDerivative, Scalar
-from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, loss_of
+from ..programs.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, loss_of
 from ..programs.program import Assign, Program
 
 Number = Union[float, Fraction]
@@ -59,8 +58,7 @@ class Numbers:
 
 def sizes_of(program: Program, sizes: Sizes) -> dict[sp.Symbol, int]:
     """Sizes by symbol, from sizes by symbol or name; each a whole number of at least 1."""
-    checked = {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
-    return {size: value for size, value in checked.items() if value is not None}
+    return {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
 
 
 def require_heads(program: Program, width: int) -> None:

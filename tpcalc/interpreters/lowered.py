@@ -15,15 +15,14 @@ from sympy.utilities.lambdify import lambdify
 
 from .._types import ProgramData, Sizes, Value
 from ..errors import NotCovered
-from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
 from ..lowering.plan import LoweringPlan, program_numbers, plan_memory
 from ..lowering.source import Lowered, lower
 from ..programs.language import Matrix, Member, Scalar, Vector
-from ..programs.losses import derivative
+from ..programs.losses import AnyLoss, derivative
 from ..programs.program import Program
-from .execution import ProgramDivergence
+from .execution import ProgramDivergence, series_of
 from .given import Data, Numbers, require_heads, sizes_of
 from .orthogonal import orthogonal_factor
 
@@ -260,19 +259,8 @@ class LoweredRun:
 
         Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
         """
-        scalars = {label for label, (kind, *_) in self.families.items() if kind is Scalar}
-        if name not in scalars:
-            raise ValueError(f"name: got {name!r}; expected a scalar that program {self.program.name} assigns: "
-                             f"{sorted(scalars)}")
-        found = dict(self._entries(name))
-        shape = tuple(max(location) + 1 for location in zip(*found))
-        if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
-            raise ValueError(f"name: got {name!r}, which has no scalar at some indices; expected one that has, see "
-                             ".scalars")
-        series = np.empty(shape)
-        for location, value in found.items():
-            series[location] = value
-        return series
+        names = {label for label, (kind, *_) in self.families.items() if kind is Scalar}
+        return series_of(self.program, name, names, dict(self._entries(name)) if name in names else {})
 
     def stack(self, name: str, *key: int) -> np.ndarray:
         """A family of vectors at indices that are no axes, shape (axes..., width)."""
@@ -280,13 +268,13 @@ class LoweredRun:
 
     @cached_property
     def scalars(self) -> Mapping[Member, float]:
-        """By member, such as f[0]."""
+        """The scalars of the run by member, such as f[0]."""
         return {member: float(value) for name, (kind, *_) in self.families.items() if kind is Scalar
                 for member, value in self._members(name)}
 
     @cached_property
     def vectors(self) -> Mapping[Member, np.ndarray]:
-        """By member, of shape (width,)."""
+        """The vectors that the run kept by member, of shape (width,)."""
         return {member: value for name, (kind, *_) in self.families.items() if kind is Vector
                 for member, value in self._members(name)}
 

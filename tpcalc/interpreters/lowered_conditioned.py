@@ -91,7 +91,7 @@ def _add(outers: Outers, c: float, u: Array, v: Array) -> None:
 
 
 def _as_rows(vectors: Array) -> Array:
-    """A block, also of one vector."""
+    """Vectors as rows, also where there is one."""
     return vectors if vectors.ndim == 2 else vectors[None, :]
 
 
@@ -212,7 +212,6 @@ def conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
     Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1].
     """
     n = _checks.positive_integer("width", width)
-    assert n is not None
     run = execution(program, sizes, data, loss, n, seed, (namespace, dtype, device), keep)
     run.run(progress)
     return run.result()

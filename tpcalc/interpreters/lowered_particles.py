@@ -175,20 +175,14 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
     """
     samples = enough_samples(program, sizes, data, loss) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
-        if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
-            raise ValueError(f"{name}: got {value!r}; expected a whole number of at least {least}")
+        _checks.whole_number(name, value, least)
     what = (program, sizes, data, loss, samples, seed, keep)
     execution = partial(execution, backend=(namespace, dtype, device))
     first = execution(*what)
     left = 8.0 * samples * first.plan.rows if keep else 0.0
     _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", FEWER)
-    done: list[LoweredRun] = []
     jobs = [(execution, *what, batch) for batch in range(batches)]
-    for run in results_in_order(executor, _run, jobs):
-        done.append(run)
-        if progress is not None:
-            progress(len(done), batches)
-    return LoweredParticles(program, samples, tuple(done))
+    return LoweredParticles(program, samples, tuple(results_in_order(executor, _run, jobs, progress)))
 
 
 def _run(job: tuple) -> LoweredRun:

@@ -32,7 +32,7 @@ ONE = sp.S.One  # the constant vector, as a base ket: a mean is a bracket with i
 
 
 class _Kets(Execution):
-    """Vectors are kets."""
+    """An interpreter of programs whose vectors are kets."""
 
     registry = KETS
 

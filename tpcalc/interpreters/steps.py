@@ -139,7 +139,7 @@ class _Checker:
                 yield {**at, **base}
 
     def _before(self, step: Step, last: Step | None, at: Indices) -> Value:
-        """What stood before a step, in the units of its left side: a step may begin a new left side."""
+        """The expression before a step, in the units of its left side: a step may begin a new left side."""
         before = self._value(step.before, at)
         if isinstance(step.left, Response):  # the ket itself stood there
             return self.values.coefficient(before, at)

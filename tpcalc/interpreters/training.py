@@ -55,7 +55,7 @@ class Training:
         return self.task.batch > 1 or self.probes > 0
 
     def program(self) -> Program:
-        """With one scalar more, for the scale of fluctuations."""
+        """The program of the training, with one scalar more, for the scale of fluctuations."""
         return _program(self.net, self.opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
 
     def sizes(self) -> dict[sp.Symbol, int]:
@@ -72,7 +72,7 @@ class Training:
         return {"xi": self._without_ones(inputs), "y": self._without_ones(task.targets), **rates}
 
     def factors(self) -> dict[str, float]:
-        """What initial weights of the width's own powers are multiplied by, by family."""
+        """Factors of initial weights by family, for scalings with powers of the width of their own."""
         if not isinstance(self.scale, ParametrizationAtWidth):
             return {}
         return {name: self.scale.initial_factor(name) for name in (*EMBEDDING_READOUT_FAMILIES,

@@ -52,11 +52,11 @@ class VectorExecution(Execution):
                        "take a smaller width or depth")
 
     def generator(self, member: Member) -> np.random.Generator:
-        """From the seed and the member's name alone: programs that share names share what they draw."""
+        """The generator of a member's draws, by the seed and its name alone: programs that share names share draws."""
         return np.random.default_rng([self.seed, *str(member).encode()])
 
     def normal(self, member: Member, shape: tuple[int, ...]) -> np.ndarray:
-        """N(0, 1), of a member."""
+        """Draws of N(0, 1) for a member."""
         return self.generator(member).standard_normal(shape)
 
     def against(self, bra: np.ndarray, vector: np.ndarray) -> Number:
@@ -160,7 +160,6 @@ def run_program(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
     the work, ``Divergence`` naming the first value that is not finite. Source: Tensor Programs VI, appendix E.
     """
     n = _checks.positive_integer("width", width)
-    assert n is not None
     run = VectorExecution(program, sizes, data, loss, n, seed)
     run.run(progress)
     return ProgramRun(program, run.of_kind("scalar"), n, run.of_kind("vector"), run)

@@ -165,11 +165,7 @@ def check(entries: Mapping[str, Entry], keys: Iterable[str] | None = None, seed:
     with (entries done, entries). Raises ``ValueError`` for unknown keys and cycles, before any work.
     """
     ordered = closure(entries, keys)
-    accounts = {}
-    found = (check_entry(entry, seed) for entry in ordered) if executor is None else results_in_order(
-        executor, partial(_check_away, seed), ordered)
-    for number, (entry, account) in enumerate(zip(ordered, found)):
-        accounts[entry.key] = account if executor is None else _brought_home(entry, account)
-        if progress is not None:
-            progress(number + 1, len(ordered))
-    return Ledger(accounts)
+    work = partial(check_entry, seed=seed) if executor is None else partial(_check_away, seed)
+    found = zip(ordered, results_in_order(executor, work, ordered, progress))
+    return Ledger({entry.key: account if executor is None else _brought_home(entry, account)
+                   for entry, account in found})

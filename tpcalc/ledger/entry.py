@@ -24,7 +24,7 @@ class Statement(Protocol):
 
 @dataclass(frozen=True)
 class Equation:
-    """``target = value``, or another relation; relation, condition: in LaTeX, the latter printed behind."""
+    """``target = value``, or another relation; relation, condition: in LaTeX, the latter printed last."""
 
     target: sp.Expr
     value: sp.Expr
@@ -32,8 +32,8 @@ class Equation:
     relation: str = "="
 
     def latex(self) -> str:
-        behind = rf", \quad {self.condition}" if self.condition else ""
-        return rf"{latex(self.target)} &{self.relation} {latex(self.value)}{behind}"
+        condition = rf", \quad {self.condition}" if self.condition else ""
+        return rf"{latex(self.target)} &{self.relation} {latex(self.value)}{condition}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Equations:
 class OrderBound:
     """``terms`` are at most of the order L^power: what is printed is what evidence reads.
 
-    terms: in LaTeX; power: of L; condition: in LaTeX, printed behind.
+    terms: in LaTeX; power: of L; condition: in LaTeX, printed last.
     """
 
     terms: tuple[str, ...]
@@ -59,9 +59,9 @@ class OrderBound:
     condition: str = ""
 
     def latex(self) -> str:
-        behind = rf" \quad ({self.condition})" if self.condition else ""
+        condition = rf" \quad ({self.condition})" if self.condition else ""
         order = "1" if self.power == 0 else f"L^{{{latex(self.power)}}}"
-        return ", ".join(self.terms) + rf" &= O\left({order}\right){behind}"
+        return ", ".join(self.terms) + rf" &= O\left({order}\right){condition}"
 
 
 @dataclass(frozen=True)

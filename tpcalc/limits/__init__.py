@@ -4,4 +4,4 @@ from .collocation import CompiledLimit as CompiledLimit, LimitOutputs as LimitOu
 from .depth_limit import (DepthLimit as DepthLimit, LimitRegion as LimitRegion, LimitTerm as LimitTerm,
                           depth_limit as depth_limit)
 from .integral_equations import LimitEquation as LimitEquation
-from .slow_streams import NormalForm as NormalForm, normal_form as normal_form
+from .slow_streams import normal_form as normal_form

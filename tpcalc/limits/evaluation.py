@@ -48,7 +48,7 @@ def evaluation(expression: sp.Expr) -> Evaluation:
 
 
 def index(expression: sp.Expr) -> Callable[[Numbers], int]:
-    """An index of steps or numbers: a symbol and a shift, or a number."""
+    """A function that reads an index: a symbol and a shift, or a number."""
     if expression.is_Integer:
         value = int(expression)
         return lambda numbers: value
@@ -86,7 +86,7 @@ def _pow(e: sp.Expr) -> Evaluation:
 
 
 def _symbol(e: sp.Symbol) -> Evaluation:
-    """A layer time, or a training step."""
+    """A function that reads a symbol: a layer time, or a training step."""
     if e in (P, INNER):
         return lambda state, n: state.square.times[None, :, None]
     if e == Q:
@@ -172,7 +172,7 @@ def _own(e: OwnCoefficient) -> Evaluation:
 
 
 def covariance_key(b: int, c: int, t: int, s: int) -> tuple:
-    """C is symmetric: the later step first."""
+    """Where a covariance is kept: C is symmetric, so the later step comes first."""
     (t, b), (s, c) = sorted(((t, b), (s, c)), reverse=True)
     return ("C", b, c, t, s)
 

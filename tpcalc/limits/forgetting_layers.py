@@ -16,7 +16,7 @@ STEEPEST = 1e2  # what a function may multiply a small argument by
 
 @dataclass(frozen=True)
 class Size:
-    """An expression is at most of order L^power, times what a layer finds where ``vanishes``."""
+    """A bound on an expression: at most of order L^power, times what a layer finds where ``vanishes``."""
 
     power: sp.Expr = sp.Integer(0)
     vanishes: bool = False

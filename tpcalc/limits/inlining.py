@@ -113,7 +113,7 @@ def _multiple(value: sp.Expr) -> tuple[sp.Expr, Vector | None]:
 
 
 def with_multiple(value: sp.Expr, vector: Vector, number: sp.Expr, other: Vector) -> sp.Expr:
-    """A value with number times other in place of a vector, the number in front of products and outer products."""
+    """The value with ``number * other`` in the place of a vector, numbers in front of products and outer products."""
     def rebuilt(e: sp.Expr) -> sp.Expr:
         if isinstance(e, MatVec):
             return number * MatVec(e.matrix, other) if e.vector == vector else e.xreplace({vector: number * other})
@@ -126,7 +126,7 @@ def with_multiple(value: sp.Expr, vector: Vector, number: sp.Expr, other: Vector
 
 
 def _in_term(term: sp.Expr, vector: Vector, made_of: sp.Expr) -> sp.Expr:
-    """The vector written out where it is a factor of its own, with numbers for the other factors."""
+    """A term with the vector written out, where it is a factor and the other factors are numbers."""
     factors = sp.Mul.make_args(term)
     if vector not in factors or any(f.has(Vector) and kind(f) != "scalar" for f in factors if f != vector):
         return term

@@ -118,7 +118,7 @@ def _over_numbers(values: Sequence[sp.Expr], products: int, vectors: int) -> lis
 
 
 def _renumbered(value: sp.Expr, number: sp.Expr) -> sp.Expr:
-    """b in place of the base kets' number, in their coefficients and covariances."""
+    """The value for generic base kets: with the symbol b in the place of their number."""
     names = {f: f.renumbered(B) for f in value.atoms(AnyCoefficient)}
     names |= {c: c.func(B, B, *c.args[2:]) for c in value.atoms(CovarianceFunction) if c.args[:2] == (number, number)}
     return value.xreplace(names)
@@ -168,7 +168,7 @@ def _starts(translator: Translator, part: RegionPart, number: int, kind: Kind) -
 
 
 def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:
-    """Kinds that one equation can serve: none of the terms that it keeps is dropped in another; all if possible."""
+    """Kinds of quantities that share one limit equation, since no term that one keeps is dropped in another."""
     def agree(members: Sequence[Kind]) -> bool:
         kept = set().union(*(reads[k][0] for k in members))
         return not any(kept & reads[k][1] for k in members)
@@ -185,9 +185,8 @@ def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:
 
 
 def _written(translator: Translator, part: RegionPart, equation: RecursionEquation, members: Sequence[Kind], kept: set,
-             here: bool
-             ) -> LimitEquation:
-    """One equation of the kept terms, for the members: a start, what is born, and an integral of what layers add."""
+             here: bool) -> LimitEquation:
+    """The limit equation of kinds of quantities: a start, what is born, and an integral of what layers add."""
     direction = translator.direction(equation)
     fixed, where = _named(part, members, equation, here)
     target = translator.target(equation)
@@ -214,7 +213,7 @@ def _written(translator: Translator, part: RegionPart, equation: RecursionEquati
 
 def _named(part: RegionPart, members: Sequence[Kind], equation: RecursionEquation, here: bool
            ) -> tuple[dict[sp.Symbol, sp.Expr], tuple[sp.Expr, ...]]:
-    """What b and r are for these kinds: numbers to put in, and conditions to print."""
+    """The number b and the step r of base kets, for these kinds: values to put in, and conditions to print."""
     every = _kinds(part, equation, here)
     starts, numbers = {k.start for k in members}, {k.base for k in members}
     fixed: dict[sp.Symbol, sp.Expr] = {}

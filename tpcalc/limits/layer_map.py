@@ -194,7 +194,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Combination:
-    """A vector as a combination: of the state before the passage, and of what enters vectors of the passage."""
+    """A vector that one passage of the layers makes, as a combination of the state before it and of what enters."""
 
     state: dict[LayerState, Powers]
     entering: dict[Vector, Powers]

@@ -11,7 +11,7 @@ from ..programs.language import LossDerivative
 
 
 class AnyEquation(Protocol):
-    """An equation of kets or of a recursion, by its right side."""
+    """What this module reads of an equation of kets or of a recursion: its right side."""
 
     @property
     def value(self) -> sp.Expr: ...

@@ -93,7 +93,7 @@ def _in_rationals(program: Program) -> Program:
 
 def _grows(sweep: Sweep, carried: str) -> bool:
     """Does a layer multiply what it carries by a positive power of the depth? Raises ``NoStreams`` where it does so to
-    what the layers behind do not carry on."""
+    what later layers do not carry on."""
     powers = [e for e, matrix in sweep.matrix.items() if e.is_positive and not matrix.is_zero_matrix]
     if not powers:
         return False
@@ -245,9 +245,9 @@ class _Rewriting:
         return Assign(statement.target, self._read_through(statement.value, names))
 
     def elsewhere(self, program: Program) -> Program:
-        """The program with reads of the sweep's vectors behind it as reads of streams, too."""
+        """The program where statements after the sweep, too, read streams in the place of its vectors."""
         swept: list[Statement] = []
-        named: dict[object, list[Statement]] = {}  # by the layers of a loop: loops behind it over the same need no more
+        named: dict[object, list[Statement]] = {}  # by the layers of a loop: later loops over the same need no more
 
         def rebuilt(statements: Sequence[Statement], after: bool, layers: object = None) -> tuple[Statement, ...]:
             found: list[Statement] = []

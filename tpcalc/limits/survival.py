@@ -170,7 +170,7 @@ def divide_cell(cell: Cell, contributions: Sequence[Contribution]) -> list[Regio
 
 
 def _part(cell: Cell, contributions: Sequence[Contribution]) -> RegionPart | dict[Kind, Exponent]:
-    """The orders on the cell as a whole; the exponents of all kinds where they are not one form each."""
+    """The orders of terms on a cell; the exponents instead, where a kind of quantity has no one exponent on it."""
     largest: dict[Kind, Exponent] = {}
     for key, exponent in cell.exponents.items():
         largest[kind_of(key)] = largest.get(kind_of(key), Exponent()).plus(exponent).pruned(cell.region)
@@ -184,7 +184,7 @@ def _part(cell: Cell, contributions: Sequence[Contribution]) -> RegionPart | dic
 
 def _undecided(cell: Cell, part: RegionPart | dict[Kind, Exponent],
                contributions: Sequence[Contribution]) -> Affine | None:
-    """A form whose sign divides the cell, the simplest first; None where all is decided."""
+    """The simplest affine form whose sign divides the cell into parts of other orders; None where all is decided."""
     if isinstance(part, RegionPart):
         forms = {form for _, order in part.instances for form in order.forms}
     else:
@@ -202,7 +202,7 @@ def on_region(form: Affine, region: Region) -> Affine:
 
 
 def _echelon(equations: Sequence[Affine]) -> list[Affine]:
-    """Equations each of which has a last parameter that the others do not contain."""
+    """The equations solved one by one (echelon form): each has a last parameter that the others do not contain."""
     done: list[Affine] = []
     for equation in equations:
         for other in done:

@@ -125,8 +125,7 @@ def _of_a_step(program: Program, locations: list[Location], clock: Loop) -> tupl
 def _no_rule(program: Program, one: Assign) -> NotCovered:
     return NotCovered(f"program {program.name}: the vector {one.target} = {one.value} is trained, and no rule counts "
                       "powers of L of what it multiplies; expected vectors that begin as a number, to which a step "
-                      "adds what does not depend on trained vectors, as gradient descent does without momentum and "
-                      "decay")
+                      "adds what depends on no trained vector, as gradient descent without momentum and decay does")
 
 
 def _written(program: Program, s: Assign, known: dict[str, _Trained]) -> sp.Expr:

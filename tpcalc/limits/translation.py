@@ -186,5 +186,5 @@ class Translator:
 
 
 def at_zero(expression: sp.Expr) -> sp.Expr:
-    """Loss derivatives at outputs that vanish in the limit."""
+    """The expression with loss derivatives at outputs 0, which the outputs tend to."""
     return replaced(expression, LossDerivative, lambda e: LossDerivative(sp.Integer(0), e.args[1]))

@@ -27,9 +27,8 @@ BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits
 # where Gram matrices of several steps lose their rank, at both ends, what a layer adds goes like one over the distance
 SHRINKING = tuple(2.0**-k for k in range(10, 0, -1))
 GRADED = (0.0, *SHRINKING, *(1 - x for x in reversed(SHRINKING[:-1])), 1.0)
-ONLY_EMBEDDING_READOUT = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between "
-                          "blocks that "
-                          "stay at initialization")
+ONLY_EMBEDDING_READOUT = ("the blocks' updates of size L^-gamma add up to nothing: embedding and readout learn, "
+                          "between blocks that stay at initialization")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Collocation:
 
 
 def _limit(problem: Problem) -> tuple[LimitCell, BlockKernels, MuonUpdates | None]:
-    """What survives, the block's kernels, and what Muon's updates are made of."""
+    """The limit of infinite depth: what survives, the block's kernels, and what Muon's updates are made of."""
     opt = problem.opt
     assert isinstance(opt, (SGD, Muon))
     require_mixing_block(problem.resnet, opt)

@@ -210,14 +210,11 @@ class _Sampled:
 
     def _run(self, batches: Sequence[int], levels: Sequence[int]) -> np.ndarray:
         """Outputs, shape (batches, levels, ...)."""
-        method, done = self.method, []
+        method = self.method
         jobs = [_Job(self.problem, self.plan, method.coarsest, method.seed, batch, tuple(levels)) for batch in batches]
-        for values in results_in_order(method.executor, _run, jobs):
-            done.append(values)
-            if self.progress is not None:
-                self.progress(len(done), len(jobs))
+        found = list(results_in_order(method.executor, _run, jobs, self.progress))
         self.spent += len(jobs) * self._cost(levels)
-        return np.array(done)
+        return np.array(found)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Dense(ReadsProgram):
 
     @property
     def _plain(self) -> tuple[Value, ...]:
-        """All options but the weights."""
+        """The options of the method but for the weights."""
         return self.seed, self.namespace, self.dtype, self.device
 
     def __repr__(self) -> str:

@@ -19,9 +19,8 @@ from ..programs.problem import Problem
 from .fluctuations import PART, FALLS, SPREAD
 
 ROUNDED = 1e-12  # of the largest singular value: gradients below are rounding, of matrices without any
-ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; expected losses "
-           "whose derivatives differ from 0 in every direction, such as targets other than 0 at the first step, rows "
-           "that are not nearly parallel, more samples, or a finite width")
+ALLOWED = ("expected loss derivatives that differ from 0 in every direction, rows that are not nearly parallel, more "
+           "samples, or a finite width")
 
 
 def networks_beside(job: Training, samples: int, networks: int, seed: int, executor: Executor | None
@@ -48,17 +47,17 @@ def require_directions(problem: Problem, found: LoweredParticles, networks: Sequ
             continue
         others = narrow[member]
         what = (f"opt: got {problem.opt!r}; at step {step}, layer {layer} a direction that {member.name} moves along "
-                "cannot be told from one that vanishes at infinite width")
+                "may be a fluctuation")
         counts, beside = (sorted({len(values) for values in runs}) for runs in (ours, others))
         if counts != beside or len(counts) > 1:
-            raise Divergence(f"{what}: batches of {found.samples} particles have {_words(counts)} of them, networks of "
-                             f"width {networks[0].width} {_words(beside)}, {ALLOWED}", step, layer)
+            raise Divergence(f"{what}: {found.samples} particles have {_words(counts)}, networks of width "
+                             f"{networks[0].width} have {_words(beside)}; {ALLOWED}", step, layer)
         values, spreads, narrower = np.mean(ours, axis=0), np.std(ours, axis=0, ddof=1), np.mean(others, axis=0)
         for value, spread, before in zip(values, spreads, narrower):
             if spread > SPREAD * value or before > FALLS * value:
-                raise Divergence(f"{what}: a singular value is {value:.2e} with a standard deviation of {spread:.1e} "
-                                 f"between batches of {found.samples} particles, and {before:.2e} in networks of width "
-                                 f"{networks[0].width}, {ALLOWED}", step, layer)
+                raise Divergence(f"{what}: its singular value is {value:.2e} +- {spread:.1e} in {found.samples} "
+                                 f"particles, {before:.2e} in networks of width {networks[0].width}; {ALLOWED}", step,
+                                 layer)
 
 
 def said_of_directions(found: LoweredParticles) -> tuple[str, ...]:

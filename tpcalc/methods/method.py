@@ -109,9 +109,9 @@ def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) 
         return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, and no rates that depend on norms; "
                 "expected 'particles' at finite depth, 'common_draws' at infinite depth, and 'conditioned' and "
                 "'dense' at finite width")
-    return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, whose updates are sums of outer products; "
-            "expected for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam) are 'particles' at finite "
-            "depth, 'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
+    return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, whose updates sum outer products; "
+            "expected for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam): 'particles' at finite "
+            "depth, 'common_draws' at infinite depth, 'conditioned' and 'dense' at finite width")
 
 
 def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:

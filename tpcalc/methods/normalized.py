@@ -19,8 +19,7 @@ from .fluctuations import FALLS, SPREAD
 
 FLUCTUATION = 1e-3  # of a gradient that vanishes at infinite width, in networks of a million neurons
 FELT = 0.1  # of an update of order one
-ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; expected losses "
-           "whose derivatives differ from 0, such as targets other than 0 at the first step, a larger eps, or a finite "
+ALLOWED = ("where networks move along a fluctuation; expected loss derivatives other than 0, a larger eps, or a finite "
            "width")
 
 
@@ -35,7 +34,7 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
     task, opt = problem.task, problem.opt.opt if isinstance(problem.opt, Clipped) else problem.opt
     found = [np.abs(derivative(task.loss, f, y)) for f, y in zip(outputs, task.targets)][:-1]
     errors = np.broadcast_to(error, outputs.shape)
-    first, where = (1, " behind the first position") if _first_has_no_choice(problem) else (0, "")
+    first, where = (1, " after the first position") if _first_has_no_choice(problem) else (0, "")
     if first:
         found, errors = [chi[:, first:] for chi in found], errors[:, :, first:]
     largest = max((float(np.max(chi)) for chi in found), default=0.0)
@@ -66,8 +65,7 @@ def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParti
             mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
             before = float(np.mean(others))
             if step < problem.task.steps - 1 and (spread > SPREAD * mean or before > FALLS * mean):
-                raise Divergence(f"opt: got {problem.opt!r}; at step {step}, layer {layer} what {name} moves along "
-                                 f"has the norm {mean:.2e} with a standard deviation of {spread:.1e} between batches "
-                                 f"of {found.samples} particles, and {before:.2e} with {fewer.samples}: it cannot be "
-                                 f"told from one that vanishes at infinite width, {ALLOWED}, or more samples", step,
+                raise Divergence(f"opt: got {problem.opt!r}; at step {step}, layer {layer} the norm of what {name} "
+                                 f"moves along, {mean:.2e} +- {spread:.1e} with {found.samples} particles and "
+                                 f"{before:.2e} with {fewer.samples}, may be 0, {ALLOWED}, or more samples", step,
                                  layer)

@@ -97,7 +97,7 @@ def require_one_stream(problem: Problem, what: str) -> None:
     """Raise ``ValueError`` where outputs are not read from one stream: covariances are those of one."""
     if not problem.net.reads_one_stream:
         raise NotCovered(f"{what}: got {problem.net!r}, of which outputs are known and nothing else, since the "
-                         f"read-out reads {len(problem.net.streams)} streams; expected a skip with one")
+                         f"readout reads {len(problem.net.streams)} streams; expected a skip with one")
 
 
 def training(problem: Problem) -> Training:

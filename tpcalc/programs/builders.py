@@ -73,20 +73,20 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     layer, streams = net.layer(sample, UNIT), net.streams
     require_vectors_taken(net, opt, scale)
     back = _backward_pass(layer, streams, sample, trained)
-    ahead, behind = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
-                     for part in (layer.statements, back.statements))
+    upward, downward = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
+                        for part in (layer.statements, back.statements))
     every = net.positions and POSITIONS  # as many as the size says, where there are any
     read, known = net.read((*sample, L)), {s.target for s in back.statements}
     asked = [(s, weight) for s, weight in zip(streams, net.readout) if gradient_name(s[(*sample, l - 1)]) in known]
     forward: list[Statement] = [
         *_each(p, every, *(Assign(stream[(*sample, 0)], _total(given * read_in, j, d_in)) for stream in streams)),
-        Loop(l, sp.Integer(1), L, ahead),
+        Loop(l, sp.Integer(1), L, upward),
         *_each(p, every, *_each(o, d_out, Assign(answer, Mean(read_out * read))))]
     backward: list[Statement] = [
         *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
         *_each(p, every, *(Assign(gradient_name(stream[(*sample, L)]), weight * _total(signal * read_out, o, d_out))
                            for stream, weight in asked)),
-        Loop(l, L, sp.Integer(1), behind, descending=True)]
+        Loop(l, L, sp.Integer(1), downward, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
         """Over the batch, of sums over positions."""
@@ -157,8 +157,7 @@ def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_embedding_readout:
             raise NotCovered(f"opt: got {opt!r} with train_embedding_readout=True; {type(opt).__name__} moves "
-                             f"matrices, read-in "
-                             "and read-out are vectors; expected frozen ends")
+                             "matrices, embedding and readout are vectors; expected frozen ones")
         if net.narrow is not net:
             raise NotCovered(f"opt: got {opt!r} for {net!r}; it moves a matrix as a whole, and those of a wide "
                              "hidden layer are known in parts; expected mlp_ratio=1")
@@ -171,14 +170,14 @@ def require_embedding_readout(net: Network, opt: object, scale: Scaling, d_in: i
     if not net.ties_embedding_readout:
         return
     if d_in != d_out:
-        raise ValueError(f"tied: got True with {d_in} inputs and {d_out} outputs; the read-out is the read-in; "
+        raise ValueError(f"tied: got True with {d_in} inputs and {d_out} outputs; the readout is the embedding; "
                          "expected as many of both")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
-        raise NotCovered(f"scale: got {short(scale)} with tied=True; one array cannot have the powers of n of a "
-                         "read-in and of a read-out; expected 'muP' in width, where they are alike")
+        raise NotCovered(f"scale: got {short(scale)} with tied=True; one array cannot have the powers of n of an "
+                         "embedding and of a readout; expected 'muP' in width, where they are alike")
     if scale.update_exponent("U") != scale.update_exponent("nV"):
-        raise NotCovered(f"scale: got {short(scale)} with tied=True, and update exponents of read-in and read-out "
-                         "that differ; expected the same for both")
+        raise NotCovered(f"scale: got {short(scale)} with tied=True, and update exponents of embedding and "
+                         "readout that differ; expected the same for both")
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:

@@ -73,7 +73,7 @@ class Problem:
         else:
             _checks.instance("scale", self.scale, DepthScaling, "a tp.DepthScaling or a tp.Parametrization")
         for name in ("depth", "width"):
-            size = _checks.positive_integer(name, getattr(self, name), infinite=True)
+            size = _checks.size(name, getattr(self, name))
             object.__setattr__(self, name, sp.oo if size is None else size)
         if self.neurons is not None:
             self.net.require_width(self.neurons)

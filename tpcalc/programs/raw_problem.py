@@ -96,8 +96,8 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     if not net.is_usual:
         raise NotCovered(f"net: got {net!r}; the source's blocks act on the stream or its norm, and add to it; "
                          "expected norm_position='pre', norm_scale=1, gains=False and skip=None")
-    blocks = _checks.positive_integer("depth", depth, infinite=True)
-    neurons = _checks.positive_integer("width", width, infinite=True)
+    blocks = _checks.size("depth", depth)
+    neurons = _checks.size("width", width)
     if layers is not None and blocks is None:
         raise ValueError(f"layers: got {_checks.short(layers)} at infinite depth; expected None")
     power = _checks.whole_number("layers", layers, 1) if layers is not None else blocks
@@ -139,8 +139,8 @@ def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: 
             rate /= float(power) ** float(scaling.rate)  # type: ignore[arg-type]
         return DepthScaling(found.alpha, found.gamma, scaling.branch, ratio), rate
     if not np.allclose(moves, moves[0], rtol=1e-12):
-        raise NotCovered(f"net: got trained ends, and one learning rate for all weights moves read-in, "
-                         f"blocks and read-out by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
+        raise NotCovered("net: got trained ends, and one learning rate for all weights moves embedding, "
+                         f"blocks and readout by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
                          "tp.Problem, which has one for all; expected frozen ends")
     if scaling.rate != 0 and power is None:
         raise NotCovered(f"net: got trained ends at infinite depth with rate={scaling.rate}; the learning "

@@ -65,7 +65,7 @@ def read_through(program: Program, phi: sp.Expr | str) -> Program:
     if POSITIONS in program.sizes or any(number != 1 for number in found.values()) or _reads(program) or (
             _reads_several(program)):
         raise NotCovered(f"program: got {short(program.name)}; expected those that tp.program writes of a "
-                         "tp.ResNet, whose read-out acts on the stream")
+                         "tp.ResNet, whose readout acts on the stream")
     return replace(program, name=f"{program.name}, read through {short(phi)}", body=body)
 
 

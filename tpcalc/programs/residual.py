@@ -63,7 +63,7 @@ class Residual(Network):
             object.__setattr__(self, "skip", None)
         if not 1 <= len(self.readout) <= CARRIED or not any(self.readout):
             raise ValueError(f"skip: got {short(self.skip)}, with {len(self.readout)} streams; expected 1 to "
-                             f"{CARRIED}, of which the read-out reads one at least")
+                             f"{CARRIED}, of which the readout reads one at least")
         object.__setattr__(self, "mlp_ratio", whole_number("mlp_ratio", self.mlp_ratio, 1))
         if self.mlp_ratio > WIDEST:
             raise ValueError(f"mlp_ratio: got {self.mlp_ratio}; every part of a hidden layer is a matrix of its own; "

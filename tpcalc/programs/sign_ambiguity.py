@@ -42,7 +42,7 @@ def first_undecided(opt: Optimizer, vanishes: Sequence[bool], size: float, share
 
 def depends_on_sign(opt: Optimizer, size: float, remembered: int | None = None) -> float:
     """How much of an update of order one the sign of gradients of that size changes, at the first step or, where there
-    was one of order one, ``remembered`` steps behind it.
+    was one of order one, ``remembered`` steps after it.
 
     >>> import tpcalc as tp
     >>> [round(depends_on_sign(opt, 1e-3), 3) for opt in (tp.SGD(), tp.SignSGD(), tp.Muon(), tp.Adam(eps=1e-3))]

@@ -29,9 +29,8 @@ from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
 from .collocation_row import Near, PackedDirectionSolution, carry, spanned
 from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within_groups
 from .element import LARGEST, Element, DirectionSolution, Solved
-from .laws import BackwardLaw, ForwardLaw
-from .mixing_laws import MixingBackwardLaw, MixingForwardLaw
-from .propagator import Rows, UpdateKernels
+from .laws import BackwardLaw, ForwardLaw, MixingBackwardLaw, MixingForwardLaw
+from .propagator import Propagator, Rows, UpdateKernels
 from .mesh import Mesh, halving, reference
 from .training import Trace, embedding_readout_memory, moved_by_update, require_known, train_rows
 
@@ -54,7 +53,7 @@ class TooCoarse(ArithmeticError):
 
 
 @dataclass
-class CollocationPropagator:
+class CollocationPropagator(Propagator):
     """The body of a residual network of infinite depth on a mesh of layer time; ``rho.size`` rows at most.
 
     noise: constant of everything the initial matrices add (L eps^2 at alpha = 1/2, else 0); drift: constant
@@ -115,12 +114,6 @@ class CollocationPropagator:
             raise NotCovered(f"probes: got some with {self.block!r}, whose rows meet in groups of {self.block.size}; "
                              "expected the groups of training alone")
         return self._sweep(True, step, start._replace(own=None) if self.block.is_linear else start, store=False)
-
-    def forward(self, step: int, start: Rows) -> Rows:
-        return self._sweep(True, step, start)
-
-    def backward(self, step: int, start: Rows) -> Rows:
-        return self._sweep(False, step, start)
 
     def _sweep(self, forward: bool, step: int, start: Rows, store: bool = True) -> Rows:
         """Carry the rows of a step through all elements; those that are not stored leave no trace."""

@@ -28,9 +28,8 @@ def infinite_depth_problem(net: ResNet, task: Task, opt: SGD | Muon, scale: Dept
         return limit_cell(scale), block
     if scale.alpha >= 1:
         raise NotCovered(f"alpha: got {scale.alpha} with depth=tp.oo for {net!r}; this solver takes alpha < 1: from "
-                         "1 on updates change the arguments of functions and products within a block as much as the "
-                         "initial matrices do, not a little, and nothing closes on kernels, whether there is a limit "
-                         "or not; method='particles' takes it at finite depth")
+                         "1 on updates move arguments of functions as much as initial matrices do, and nothing closes "
+                         "on kernels; expected 'particles' at finite depth")
     cell = limit_cell(scale, net)
     if np.any(opt.memory(task.steps)[0] == 0):
         raise NotCovered(f"opt: got {opt!r}; nonlinear blocks at depth=tp.oo take weight decay that leaves something "

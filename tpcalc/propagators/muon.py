@@ -130,7 +130,6 @@ def require_limit_directions(net: ResNet, task: Task, opt: Muon, outputs: np.nda
             smallest = np.min(np.linalg.norm(together, axis=1))
         if not smallest > max(NOTHING * largest, CERTAIN * known):
             raise NotCovered(f"opt: got {opt!r}; at step {step} a direction of the gradient vanishes at infinite "
-                             f"width (a singular value of {smallest:.1e} of its loss derivatives, the largest of all "
-                             f"steps {largest:.1e}, known to {known:.1e}), and networks of finite width move along a "
-                             "fluctuation there, by as much as elsewhere; expected losses whose derivatives differ "
-                             "from 0 in every direction, such as targets other than 0 at the first step")
+                             f"width (a singular value of {smallest:.1e}, of all steps {largest:.1e}, known to "
+                             f"{known:.1e}), where networks move along a fluctuation; expected loss derivatives that "
+                             "differ from 0 in every direction")

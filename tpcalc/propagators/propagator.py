@@ -59,6 +59,10 @@ class Propagator(Protocol):
 
     def forward(self, step: int, start: Rows) -> Rows:
         """Append the forward rows of a step, from node 0 to the last."""
+        return self._sweep(True, step, start)
 
     def backward(self, step: int, start: Rows) -> Rows:
         """Append its backward rows, from the last node to node 0."""
+        return self._sweep(False, step, start)
+
+    def _sweep(self, forward: bool, step: int, start: Rows) -> Rows: ...

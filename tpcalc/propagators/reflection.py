@@ -10,17 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import Divergence
-from ..kernels import reflection as kernel
-from ..kernels import reflection_block as block_kernel
-from ..kernels import reflection_row as row_kernel
-from .propagator import Rows, UpdateKernels
+from ..kernels import reflection as kernel, reflection_block as block_kernel, reflection_row as row_kernel
+from .propagator import Propagator, Rows, UpdateKernels
 from .packed import PackedSolution, Triangles
 
 LARGE = 256  # rows in all, from where on products with large matrices outweigh calls from Python
 
 
 @dataclass
-class ReflectionPropagator:
+class ReflectionPropagator(Propagator):
     """The body of a linear residual network of ``depth`` layers, rows of ``rho.size`` samples at most.
 
     Arrays over nodes 0..L have shape (L + 1, N, N), over layers 1..L (L, N, N); the notation is that of
@@ -44,12 +42,6 @@ class ReflectionPropagator:
     def probe(self, step: int, start: Rows) -> Rows:
         return self._sweep(True, step, start._replace(own=None))
 
-    def forward(self, step: int, start: Rows) -> Rows:
-        return self._sweep(True, step, start)
-
-    def backward(self, step: int, start: Rows) -> Rows:
-        return self._sweep(False, step, start)
-
     def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
         m, keep = step * self.rows, start.own is not None
         p, s = start.p.copy(), start.s.copy()
@@ -67,7 +59,7 @@ class ReflectionPropagator:
 
 
 @dataclass
-class PackedReflectionPropagator:
+class PackedReflectionPropagator(Propagator):
     """The propagator for one row a step, with packed triangles: less memory, and less of it read in a step.
 
     P, Q, G, G' and A, B hold strict lower triangles by rows, (., N (N - 1) / 2); S, R, C0 and C1 lower
@@ -91,12 +83,6 @@ class PackedReflectionPropagator:
     def probe(self, step: int, start: Rows) -> Rows:
         ended = [self._sweep(True, step, Rows(p[None], s[None])) for p, s in zip(start.p, start.s)]
         return Rows(np.concatenate([rows.p for rows in ended]), np.concatenate([rows.s for rows in ended]))
-
-    def forward(self, step: int, start: Rows) -> Rows:
-        return self._sweep(True, step, start)
-
-    def backward(self, step: int, start: Rows) -> Rows:
-        return self._sweep(False, step, start)
 
     def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
         p, s = start.p[0].copy(), start.s[0].copy()

@@ -12,7 +12,7 @@ from ..classification.own_block import RecipeAudit
 from ..classification.recipe import named_recipe
 
 
-def print_audit(args: argparse.Namespace) -> int:
+def audit_command(args: argparse.Namespace) -> int:
     """Print one audit, of a named recipe on its own block, or the table of named recipes."""
     result: Audit | RecipeAudit
     if args.list:

@@ -10,7 +10,8 @@ import os
 import sys
 import warnings
 from fractions import Fraction
-from typing import Sequence
+from importlib import import_module
+from typing import Callable, Sequence
 
 from .. import __version__
 from ..errors import Divergence, MissingExtra
@@ -20,6 +21,7 @@ from .arguments import (
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
+ALONE = ("audit", "prove", "warmup")  # commands in files of their own names; the others are in ``commands``
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,9 +40,11 @@ def build_parser() -> argparse.ArgumentParser:
             ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "
                               "and what to change"),
             ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder"),
-            ("warmup", _warmup, "compile all kernels now, so that no training waits for them: a minute, once")):
-        add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
-                                formatter_class=Defaults))
+            ("warmup", None, "compile all kernels now, so that no training waits for them: a minute, once")):
+        own = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
+                                  formatter_class=Defaults)
+        if add is not None:
+            add(own)
     return parser
 
 
@@ -187,10 +191,6 @@ def _prove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _warmup(parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
-
-
 def _form(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--latex", action="store_true", help="print LaTeX")
@@ -222,13 +222,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(args, error, error.status)
 
 
-def _run(args: argparse.Namespace) -> int:
-    from . import commands
+def command_of(name: str) -> Callable[[argparse.Namespace], int]:
+    """The function that carries out a command; modules of the other commands are not imported."""
+    home = import_module(f".{name if name in ALONE else 'commands'}", __package__)
+    found: Callable[[argparse.Namespace], int] = getattr(home, f"{name}_command")
+    return found
 
+
+def _run(args: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         # what overflows is reported by a Divergence that names the step; NumPy's words would only precede it
         warnings.filterwarnings("ignore", "overflow|invalid value", RuntimeWarning)
-        status: int = getattr(commands, f"{args.command}_command")(args)
+        status = command_of(args.command)(args)
     sys.stdout.flush()  # here, where a reader that has gone can still be dealt with
     return status
 

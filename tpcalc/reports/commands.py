@@ -206,27 +206,6 @@ def plane(net: ResNet, json_form: bool, latex_form: bool) -> int:
     return 0
 
 
-def audit_command(args: argparse.Namespace) -> int:
-    """Print what a recipe of powers of the depth does."""
-    from .audit import print_audit as audit_powers
-
-    return audit_powers(args)
-
-
-def prove_command(args: argparse.Namespace) -> int:
-    """Check the ledger."""
-    from .prove import print_ledger as check_ledger
-
-    return check_ledger(args)
-
-
-def warmup_command(args: argparse.Namespace) -> int:
-    """Compile all kernels."""
-    from .warmup import print_warmup as compile_all
-
-    return compile_all(args)
-
-
 def _setup(args: argparse.Namespace, net: ResNet) -> Setup:
     return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed, net)
 

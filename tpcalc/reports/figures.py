@@ -41,6 +41,8 @@ def _line(ax: Any, x: np.ndarray, y: np.ndarray, order: float, color: str) -> No
 
 
 def convergence_figure(found: Converged) -> Figure:
+    """The largest change of an output from one depth to the next, and the largest distance to infinite depth, against
+    depth, both on logarithmic axes, with the fitted power laws; what is 0 or not known is not drawn."""
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
     ax, = bare_axes(figure)
     depths = np.array(found.depths, dtype=float)
@@ -63,6 +65,7 @@ def convergence_figure(found: Converged) -> Figure:
 
 
 def training_figure(found: Converged) -> Figure:
+    """The loss of every step at three depths and in the limit; beside it their distance to the limit's losses."""
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = bare_axes(figure, 1, 2)
     shown = sorted({0, len(found.depths) // 2, len(found.depths) - 1})
@@ -122,6 +125,7 @@ def _band(ax: Any, band: Json) -> None:
 
 
 def exponents_figure(found: Classified) -> Figure:
+    """Powers of the depth by quantity: open circles as derived, dots with error bars as measured."""
     rows = [row for row in found.rows if row["measured"] is not None][::-1]
     figure = Figure(figsize=(6.2, 0.9 + 0.42 * max(1, len(rows))), layout="constrained")
     ax, = bare_axes(figure)

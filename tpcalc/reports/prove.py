@@ -24,7 +24,7 @@ from .progress import bar
 from .store import write_json
 
 
-def print_ledger(args: argparse.Namespace) -> int:
+def prove_command(args: argparse.Namespace) -> int:
     """Print the table, write the folder; 1 where a check fails."""
     known = entries()
     ordered = closure(known, args.keys or None)

@@ -72,7 +72,7 @@ def _summary(results: TransformerResults) -> list[Block]:
         f"A transformer with heads of ${options.head_dim}$ coordinates reads English that ships with Python: "
         f"{task.steps} steps of {task.batch} sequences of ${task.positions}$ characters, each position's target being "
         f"the next character, of ${task.d_out}$, and the loss its cross-entropy. Attention and a {options.phi} MLP, "
-        "each behind an RMSNorm, are trained by gradient descent; read-in and read-out are not. Losses are those of a "
+        "each after an RMSNorm, are trained by gradient descent; embedding and readout are not. Losses are those of a "
         "position.")]
     limit, real, rates = results.limit, results.real, results.rates
     if limit is not None:

@@ -56,7 +56,7 @@ def warm(say: Callable[[str, float], None] = lambda name, seconds: None) -> None
             progress(done, len(todo))
 
 
-def print_warmup(args: argparse.Namespace) -> int:
+def warmup_command(args: argparse.Namespace) -> int:
     """Print what was compiled, and how long it took."""
     warm(lambda name, seconds: print(f"{name:<32} {seconds:6.1f} s", flush=True))
     return 0

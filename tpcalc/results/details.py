@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Callable
+from typing import Callable, ClassVar
 
 import numpy as np
 
@@ -123,35 +123,38 @@ class PropagatorDetails:
         return math.sqrt(max(float(change @ ends.sources @ change), 0.0))
 
 
-@dataclass(frozen=True)
-class BlockDetails(PropagatorDetails):
-    """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
+class WithoutCoefficients:
+    """Details of what is not expanded over base kets: gamma and c are refused; why: the reason."""
+
+    why: ClassVar[str]
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        raise NotCovered("gamma: this network's kets have no coefficients; expected linear ones, one matrix a block")
+        raise NotCovered(f"gamma: {self.why}")
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        raise NotCovered("c: this network's kets have no coefficients; expected linear ones, one matrix a block")
+        raise NotCovered(f"c: {self.why}")
 
 
 @dataclass(frozen=True)
-class DenseDetails:
+class BlockDetails(WithoutCoefficients, PropagatorDetails):
+    """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
+
+    why = "this network's kets have no coefficients; expected linear ones, one matrix a block"
+
+
+@dataclass(frozen=True)
+class DenseDetails(WithoutCoefficients):
     """Averages over the coordinates of one real network, kept at ``nodes``: l = 0..L, as the run's layer times."""
 
     solution: DenseRecord
     nodes: np.ndarray
     depth: int
+    why = "a real network has no coefficients; use width=tp.oo"
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         vectors = self.solution.x if forward else self.solution.delta
         assert vectors is not None and len(vectors) == len(layer_times)
         return vectors @ vectors.transpose(0, 2, 1) / vectors.shape[-1]
-
-    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        raise NotCovered("gamma: a real network has no coefficients; use width=tp.oo")
-
-    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        raise NotCovered("c: a real network has no coefficients; use width=tp.oo")
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return float(np.mean(self._vector(a, row_t, p) * self._vector(b, row_s, q)))

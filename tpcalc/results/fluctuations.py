@@ -21,15 +21,19 @@ from .. import _checks
 from .._shown import Short
 from ..errors import NotCovered
 from ..programs import SGD, ResNet, Task
+from ..propagators.mesh import Mesh
 from .tilted import TiltedSolution, series_in_tilt, base_solution, tilted_network
+from .tilted_determinant import TANGENTS, BiasGradient, LayersGradient, TiltResponse, response
+from .tilted_determinant_layer_time import TANGENTS as IN_LAYER_TIME, LayerTimeGradient
+from .tilted_layer_time import LimitNetwork
 from .tilted_limit import Known, LimitTask, Values, infinite_depth
-from .tilted_responses import TiltedResponses, bias_gradient
 
 ROUND_OFF = float(16 * np.finfo(np.float64).eps)
 TOLERANCE = 3e-11  # at infinite depth, relative to the largest value
 SMALL = 0.1  # what the next order may change a standard deviation by before it is said
+KEPT = 2.0**29  # bytes of answers to tilts; what is larger is found again
 # of some rows of a network, with their answers to tilts; errors are those of round-off
-Quantity = Callable[[TiltedSolution, np.ndarray, TiltedResponses], Known]
+Quantity = Callable[[TiltedSolution, np.ndarray, "TiltedResponses"], Known]
 
 
 class OutputsAtWidth(NamedTuple):
@@ -135,7 +139,6 @@ class Fluctuations(Short):
 
     def _order(self, k: int) -> int:
         order = _checks.positive_integer("k", k)
-        assert order is not None
         if order > 2:
             self.require_linear(f"the cumulant of order {order}")
         return order
@@ -163,7 +166,7 @@ class Fluctuations(Short):
 
     @cached_property
     def _responses(self) -> TiltedResponses:
-        """Those of the batch."""
+        """What is known so far of how the batch's outputs respond to tilts."""
         return TiltedResponses()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -197,7 +200,7 @@ class Fluctuations(Short):
 
 
 def _covariance(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
-    """(R, d_out, R, d_out): how every output answers a tilt of every other."""
+    """The covariance of outputs (R, d_out, R, d_out): how every output answers a tilt of every other."""
     return _symmetric(np.array([[responses.of(base, row, k).f[1, rows] for k in range(base.network.d_out)]
                                 for row in rows.tolist()]))
 
@@ -207,7 +210,7 @@ def _symmetric(value: np.ndarray) -> Known:
 
 
 def _cumulants(orders: int) -> Quantity:
-    """``orders`` arrays (R, d_out)."""
+    """The first cumulants of every output, ``orders`` arrays (R, d_out)."""
 
     def found(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
         if orders == 1:
@@ -270,3 +273,36 @@ def next_order(second: np.ndarray, third: np.ndarray, fourth: np.ndarray) -> np.
     """
     size = np.where(second > 0, second, np.inf)
     return (np.abs(fourth) / size**2 / 4 + 5 * third**2 / size**3 / 18) / 2
+
+
+def bias_gradient(base: TiltedSolution) -> BiasGradient:
+    """The bias at finite or infinite depth, as a function of answers to a tilt."""
+    return LayerTimeGradient(base) if isinstance(base.network, LimitNetwork) else LayersGradient(base)
+
+
+class TiltedResponses:
+    """How outputs answer tilts of one another, to first order, on every mesh of layer time, or at a depth.
+
+    Answers that would exceed ``KEPT`` bytes in all are not kept. Their networks are of one training and one set of
+    rows.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Mesh | int, int, int], TiltResponse] = {}
+        self._size = 0.0
+
+    def of(self, base: TiltedSolution, row: int, output: int) -> TiltResponse | TiltedSolution:
+        """The response to the tilt of one output."""
+        network = base.network
+        tangents, at = (TANGENTS, network.depth)
+        if isinstance(network, LimitNetwork):
+            tangents, at = IN_LAYER_TIME, network.mesh
+        if (at, row, output) in self._known:
+            return self._known[at, row, output]
+        series = series_in_tilt(base, row, output, 2)
+        size = 8.0 * len(tangents) * base.left.added[0].size
+        if self._size + size > KEPT:
+            return series
+        self._size += size
+        self._known[at, row, output] = found = response(base, series, tangents)
+        return found

@@ -7,8 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import NotCovered
-from ..programs.losses import AnyLoss
-from ..programs.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from ..programs.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
 
 
 class LossSeries(Protocol):
@@ -28,7 +27,7 @@ class LossSeries(Protocol):
 
 def loss_series(loss: AnyLoss, targets: np.ndarray) -> LossSeries:
     """The series of a named loss. Raises ``ValueError`` for other losses, whose higher derivatives are not known."""
-    kinds = {SquaredLoss: SquaredSeries, LogisticLoss: LogisticSeries, SoftmaxLoss: SoftmaxSeries}
+    kinds: dict[type, type[_Exact]] = {kind.of: kind for kind in (SquaredSeries, LogisticSeries, SoftmaxSeries)}
     if type(loss) not in kinds:
         raise NotCovered(f"loss: got {loss!r}; fluctuations need derivatives of the loss's derivative, and take "
                          "'mse', 'logistic' and 'softmax'")
@@ -36,7 +35,10 @@ def loss_series(loss: AnyLoss, targets: np.ndarray) -> LossSeries:
 
 
 class _Exact:
-    """chi and slope by the chain rule, in increasing orders: (order) a_order = sum_k k f_k a'(f)_(order - k)."""
+    """chi and slope by the chain rule, in increasing orders: (order) a_order = sum_k k f_k a'(f)_(order - k); of: the
+    loss."""
+
+    of: type[Loss]
 
     def __init__(self, targets: np.ndarray) -> None:
         self.targets = targets
@@ -44,7 +46,8 @@ class _Exact:
     def coefficient(self, order: int, f: np.ndarray, chi: np.ndarray, slope: np.ndarray
                     ) -> tuple[np.ndarray, np.ndarray]:
         if order == 0:
-            return self.start(f[0])
+            known = self.of().derivative(f[0], self.targets)[None]
+            return known[0], self.slope(0, known)
         # d chi = slope d f
         here = sum(k * np.einsum("akm,am->ak", slope[order - k], f[k]) for k in range(1, order + 1)) / order
         known = np.concatenate([chi[:order], here[None]])
@@ -57,9 +60,6 @@ class _Exact:
             along.append(self.slope(1, np.array([chi, slope[:, :, l]])))
         return np.stack(along, axis=-1)
 
-    def start(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
     def slope(self, order: int, chi: np.ndarray) -> np.ndarray:
         """Coefficient ``order`` of the slope, a polynomial in chi of which all coefficients are known."""
         raise NotImplementedError
@@ -68,9 +68,7 @@ class _Exact:
 class SquaredSeries(_Exact):
     """chi = f - y."""
 
-    def start(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        chi = SquaredLoss().derivative(f, self.targets)
-        return chi, self.slope(0, chi[None])
+    of = SquaredLoss
 
     def slope(self, order: int, chi: np.ndarray) -> np.ndarray:
         n, d = self.targets.shape
@@ -80,9 +78,7 @@ class SquaredSeries(_Exact):
 class LogisticSeries(_Exact):
     """chi = -y s with s = 1 / (1 + exp(y f)), so that d chi / d f = y^2 s (1 - s) = -chi (y + chi)."""
 
-    def start(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        chi = LogisticLoss().derivative(f, self.targets)
-        return chi, self.slope(0, chi[None])
+    of = LogisticLoss
 
     def slope(self, order: int, chi: np.ndarray) -> np.ndarray:
         square = sum(chi[k] * chi[order - k] for k in range(order + 1))
@@ -92,9 +88,7 @@ class LogisticSeries(_Exact):
 class SoftmaxSeries(_Exact):
     """chi = Y q - y with q = softmax(f), Y = sum y, so that d chi_k / d f_m = Y (q_k [k = m] - q_k q_m)."""
 
-    def start(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        chi = SoftmaxLoss().derivative(f, self.targets)
-        return chi, self.slope(0, chi[None])
+    of = SoftmaxLoss
 
     def slope(self, order: int, chi: np.ndarray) -> np.ndarray:
         mass = np.sum(self.targets, axis=-1, keepdims=True)

@@ -33,7 +33,7 @@ class Fields:
     """The fields of single sites, as samples: (nodes or layers, t, i, samples) each.
 
     h, g: at the L + 1 nodes; chi = W(0) phi(h) and its Gaussian part u, of the L blocks; xi = W(0)^T g and its Gaussian
-    part r, of the L blocks, or None where the activation has slope 0 on a sample, behind which xi is not seen.
+    part r, of the L blocks, or None where the activation has slope 0 on a sample, which xi does not get through.
     """
 
     h: np.ndarray
@@ -50,7 +50,7 @@ class OrderParameters:
 
     layer_times: (nodes,), of all nodes l / L at finite depth; f, Delta: (t, i), outputs and -dloss/df; H, Phi, G:
     (nodes, t, i, s, j), <h h'>, <phi(h) phi(h')>, <g g'>; A, B: responses over eta0 mu0, (L, t, i, s, j) at finite
-    depth, A[l - 1] and B[l - 1] of block l with G of the node behind it and Phi of the node before it, and (nodes, ...)
+    depth, A[l - 1] and B[l - 1] of block l with G of the node after it and Phi of the node before it, and (nodes, ...)
     in the limit; K: (t, i, s, j), the tangent kernel; fields: samples, or None where the run has none.
 
     standard_errors: by name, of what is a mean over batches of samples, else empty; bias_bounds: by name, where depths
@@ -194,16 +194,16 @@ def _exact(run: Run, known: PropagatorDetails, units: _Units, layer_times: np.nd
         if times.ndim != 1 or not len(times) or np.min(times) < 0 or np.max(times) > 1:
             raise ValueError(f"layer_times: got {_checks.short(layer_times)}; expected numbers from 0 to 1")
         P, Q = (propagator.mesh.evaluate(nodal, times) for nodal in (propagator.P, propagator.Q))
-        noise, before, behind = float(propagator.noise), (P, Q), (P, Q)
+        noise, before, after = float(propagator.noise), (P, Q), (P, Q)
     else:
         times = np.arange(run.depth + 1) / run.depth
         _checks.memory(60.0 * len(times) * (steps * batch)**2, f"order parameters at depth {run.depth}",
                        "a smaller depth fits")
         P, Q = propagator.P[:], propagator.Q[:]
-        noise, before, behind = run.depth * propagator.eps**2, (P[:-1], Q[:-1]), (P[1:], Q[1:])
+        noise, before, after = run.depth * propagator.eps**2, (P[:-1], Q[:-1]), (P[1:], Q[1:])
     weights = propagator.rho[:, None] * propagator.rho * noise / units.c
     A = weights * (inverse(*before) @ before[0]) * units.chi
-    B = weights * (inverse(*behind[::-1]) @ behind[1])[:, rows] / units.chi[rows][:, None]
+    B = weights * (inverse(*after[::-1]) @ after[1])[:, rows] / units.chi[rows][:, None]
     H = known.covariance(True, times)
     G = known.covariance(False, times)[:, rows[:, None], rows] / np.outer(units.chi[rows], units.chi[rows])
     K = tangent_kernel(run)
@@ -240,9 +240,9 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
     K = _with_embedding_readout(run, np.mean(Phi[:-1] * G[1:], axis=0), H[-1], G[0])
     shape = (task.steps, task.batch, n)
     sites = [one.reshape(len(one), *shape) for one in (x, g, source, source - A @ g[1:])]
-    behind = [None if one is None else one.reshape(len(one), *shape)
-              for one in (back, None if back is None else back - B @ features[:-1])]
-    fields = Fields(sites[0], sites[1], sites[2], sites[3], *behind)
+    xi_and_r = [None if one is None else one.reshape(len(one), *shape)
+                for one in (back, None if back is None else back - B @ features[:-1])]
+    fields = Fields(sites[0], sites[1], sites[2], sites[3], *xi_and_r)
     size = run.depth * eps / units.c
     return _indexed(run, units, np.arange(run.depth + 1) / run.depth, H, Phi, G, size * A, size * B, K, fields)
 
@@ -274,5 +274,5 @@ def _joined(parts: list[Fields]) -> Fields:
     def all_of(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts], axis=-1)
     seen = all(part.xi is not None for part in parts)
-    behind = [all_of(name) if seen else None for name in ("xi", "r")]
-    return Fields(all_of("h"), all_of("g"), all_of("chi"), all_of("u"), *behind)
+    xi_and_r = [all_of(name) if seen else None for name in ("xi", "r")]
+    return Fields(all_of("h"), all_of("g"), all_of("chi"), all_of("u"), *xi_and_r)

@@ -12,8 +12,8 @@ import sympy as sp
 
 from .._types import Fields, Json, Number, Value
 from .. import _checks
-from .._shown import brief, html_table, text_table
-from ..errors import MissingExtra, NotCovered
+from .._shown import brief, html_table, pyplot, text_table
+from ..errors import NotCovered
 from ..propagators.limit_cell import limit_cell
 from ..programs import SGD, Sequences, Task
 from ..programs.problem import Problem
@@ -135,12 +135,7 @@ class Run:
         Raises ``MissingExtra`` without matplotlib, ``ValueError`` for what are no axes.
         """
         _checks.axes("ax", ax)
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtra("matplotlib", "report", "Run.plot") from None
-        if ax is None:
-            ax = plt.subplots(figsize=(5, 3.6), layout="constrained")[1]
+        ax = pyplot("Run.plot").subplots(figsize=(5, 3.6), layout="constrained")[1] if ax is None else ax
         depth, width = ("infinite" if size is None else size for size in (self.depth, self.width))
         ax.plot(np.arange(self.task.steps), self.losses, ".-", label=f"depth {depth}, width {width}")
         ax.set_xlabel("step")
@@ -306,7 +301,6 @@ class Run:
         is not known: the mean is f, and ``warning`` says so. Raises ``ValueError`` as ``fluctuations``.
         """
         width, probes = _checks.positive_integer("n", n), _checks.flag("probes", probes)
-        assert width is not None
         fluctuations = self.fluctuations
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")

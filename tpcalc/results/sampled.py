@@ -7,26 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from ..errors import NotCovered
-from .details import DenseDetails
+from .details import DenseDetails, WithoutCoefficients
 
 CONFIDENCE = 0.95  # of the error estimate of particles
 
 
 @dataclass(frozen=True)
-class SampledDetails:
+class SampledDetails(WithoutCoefficients):
     """Means over batches of particles, each of which answers like a real network."""
 
     batches: tuple[DenseDetails, ...]
+    why = "sampled kets have no coefficients over base kets; expected an exact method, or the covariances of this run"
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         return np.mean([batch.covariance(forward, layer_times) for batch in self.batches], axis=0)
-
-    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        raise NotCovered("gamma: sampled kets have no coefficients; nor have those of nonlinear networks")
-
-    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        raise NotCovered("c: sampled kets have no base kets; see forward_covariance and backward_covariance")
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return float(np.mean([batch.cross_covariance(row_t, row_s, a, b, p, q) for batch in self.batches]))

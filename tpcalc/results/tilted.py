@@ -89,11 +89,11 @@ def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: 
                          loss_series(task.loss, targets), task.d_out, per_step)
 
 
-def layer_density(overlaps: np.ndarray, noise: np.ndarray, drift: np.ndarray, behind: bool) -> np.ndarray:
-    """What a layer makes of the overlaps of fields before it, (x, dhat), as a weight on those behind it, (xhat,
+def layer_density(overlaps: np.ndarray, noise: np.ndarray, drift: np.ndarray, after: bool) -> np.ndarray:
+    """What a layer makes of the overlaps of fields before it, (x, dhat), as a weight on those after it, (xhat,
     delta), or the other way round: (2 N, 2 N). Source: [tpcalc/overlap_action]."""
     out = np.zeros_like(overlaps)
-    kernel.added_density(overlaps, noise, drift, 0 if behind else len(noise), out)
+    kernel.added_density(overlaps, noise, drift, 0 if after else len(noise), out)
     return out
 
 

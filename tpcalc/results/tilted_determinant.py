@@ -151,7 +151,7 @@ class AtReadOut(NamedTuple):
 
 
 def at_read_out(base: TiltedSolution, series: TiltedSolution | None = None) -> AtReadOut:
-    """Without a tilt, or what that changes by along a series."""
+    """The values at the readout without a tilt, or what they change by along a series."""
     order, solution = (0, base) if series is None else (1, series)
     inverse, bend = base.end.inverse[0], np.zeros((*base.f.shape[1:], base.network.d_out))
     if series is not None:

@@ -87,7 +87,7 @@ class LayerTimeDirection(NamedTuple):
         return LayerTimeDirection(law, C, product, added, np.zeros((nodes, n, n)))
 
     def on(self, nodes: slice) -> LayerTimeDirection:
-        """A view of some nodes."""
+        """The part of the law on some nodes."""
         return LayerTimeDirection(self.law[:, nodes], self.C[:, nodes], self.product[:, nodes], self.added[:, nodes],
                                   self.inverse[nodes])
 
@@ -97,7 +97,7 @@ class LayerTimeDirection(NamedTuple):
 
 
 class LayerTime:
-    """The body as layer time."""
+    """The body of a network of infinite depth: layer time."""
 
     round_off = float(16 * ROUND_OFF)
 

@@ -79,7 +79,7 @@ class LimitTask:
                            learnt=self.task.batch).propagator.mesh
 
     def on(self, mesh: Mesh, network: TiltedNetwork) -> TiltedSolution:
-        """Order 0 on a mesh."""
+        """The solution of order 0 in the tilt, on a mesh."""
         _, propagator = train_on(mesh, *self._arguments(), lambda t: None, self.block, self.train_embedding_readout,
                                  self.task.batch)
         return base_solution(LimitNetwork.on(propagator, network, self.net))

@@ -184,7 +184,7 @@ class TwoPoint:
 
 
 def _products(factors: np.ndarray) -> list[np.ndarray]:
-    """[I, F_1, F_2 F_1, ...]."""
+    """The products of the first matrices, [I, F_1, F_2 F_1, ...]."""
     result = [np.eye(factors.shape[-1])]
     for factor in factors:
         result.append(factor @ result[-1])

@@ -123,7 +123,7 @@ def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo,
     """
     _checks.instance("layer", layer, AttentionLayer)
     x = _sequences("inputs", inputs, layer, ("sequences", "positions", "numbers an input"))
-    layers = _checks.positive_integer("depth", depth, infinite=True)
+    layers = _checks.size("depth", depth)
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
     rates = InitialLayers(ResNet(), layers, scale).rates

@@ -20,8 +20,8 @@ class Suprema(Short):
     """Largest absolute values over all layer times (and inputs of a step), at every depth.
 
     size: (k, ...) of the function; slope: (k, ...) L times its difference over 1/L in p; change: (k - 1, ...) its
-    difference between one depth and the next. Behind the depths stand the function's discrete indices; NaN where
-    these are not admitted.
+    difference between one depth and the next. The axes after that of depths are the function's discrete indices; NaN
+    where these are not admitted.
     """
 
     size: np.ndarray
@@ -144,24 +144,24 @@ class _Grid:
                 L * np.stack([self._pairs(side, 1) for side in (forward, backward)], axis=-1))
 
     def change_from(self, half: _Grid) -> tuple[np.ndarray, ...]:
-        """From the depth L/2, whose values hold up to the next of its nodes."""
+        """The change from the depth L/2, whose values hold up to the next of its nodes."""
         nodes, layers = (np.arange(self.depth + 1) + 1) // 2, np.arange(self.depth) // 2
         hats = half.hats[..., nodes, :][..., layers]
         return self._gamma(self.hats - hats, self.ends - half.ends[..., nodes]), self._c(self.c - half.c[..., layers])
 
     def _gamma(self, hats: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """[t, s + 1, a, b]"""
+        """Gamma as ``CauchyDifferences`` has it, [t, s + 1, a, b]."""
         inner = np.stack([np.stack([self._pairs(hats[a, b], 1) for b in (0, 1)], axis=-1) for a in (0, 1)], axis=-2)
         split = ends[:, :, :self.d_in], ends[:, :, self.d_in:]
         outer = np.stack([np.abs(part).reshape(2, self.steps, -1).max(axis=-1).T for part in split], axis=-1)
         return np.concatenate([outer[:, None], inner], axis=1)
 
     def _c(self, values: np.ndarray) -> np.ndarray:
-        """[t, s, a]"""
+        """C as ``CauchyDifferences`` has it, [t, s, a]."""
         return np.stack([self._pairs(values[a], 0) for a in (0, 1)], axis=-1)
 
     def _pairs(self, values: np.ndarray, gap: int) -> np.ndarray:
-        """[t, s], s <= t - gap, from rows (N, N, ...)."""
+        """Values by pairs of steps, [t, s] with s <= t - gap, from rows of all steps and samples (N, N, ...)."""
         by_step = np.abs(values).reshape(self.steps, self.batch, self.steps, self.batch, -1).max(axis=(1, 3, 4))
         return np.where(np.tri(self.steps, k=-gap, dtype=bool), by_step, np.nan)
 

@@ -12,8 +12,8 @@ import sympy as sp
 from .._types import Fields, Number, PlotAxes
 from .. import _checks
 from .._spread import results_in_order, require_executor
-from .._shown import Short, Tabled
-from ..errors import Divergence, MissingExtra
+from .._shown import Short, Tabled, pyplot
+from ..errors import Divergence
 from ..methods.choice import chosen_method
 from ..methods.method import Method, reason_of
 from ..methods.train import train
@@ -105,12 +105,7 @@ class Convergence(Tabled, Short):
     def plot(self, ax: PlotAxes = None) -> PlotAxes:
         """Changes and distances against depth, log-log; returns the matplotlib axes."""
         _checks.axes("ax", ax)
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtra("matplotlib", "report", "Convergence.plot") from None
-        if ax is None:
-            ax = plt.subplots(figsize=(5, 3.6))[1]
+        ax = pyplot("Convergence.plot").subplots(figsize=(5, 3.6))[1] if ax is None else ax
         ax.loglog(self.depths[1:], self.cauchy, "o-", label=f"change from L/2, order {self.cauchy_order.order:.2f}")
         if self.distance is not None and self.limit_order is not None:
             ax.loglog(self.depths, self.distance, "s-", label=f"distance to limit, order {self.limit_order.order:.2f}")
@@ -156,12 +151,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: Scaling, depths:
         if divergence.step is not None:
             raise
         reason = str(divergence)
-    outputs, errors = [], []
-    for f, error in results_in_order(executor, _outputs, jobs):
-        outputs.append(f)
-        errors.append(error)
-        if progress is not None:
-            progress(len(outputs), len(sizes))
+    outputs, errors = zip(*results_in_order(executor, _outputs, jobs, progress))
     values, lengths = np.array(outputs), np.array(sizes)
     cauchy = np.abs(np.diff(values, axis=0)).max(axis=(1, 2, 3))
     deeper = len(sizes) // 2

@@ -59,7 +59,7 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
 
 
 def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> OrderParameters:
-    """Every number at three depths, batch by batch; responses are those of the block behind (A), before (B) a node."""
+    """Every number at three depths, batch by batch; responses are those of the block after (A), before (B) a node."""
     coarsest = method.coarsest or CommonDraws.coarsest
     steps = np.arange(coarsest + 1)
     if layer_times is not None:

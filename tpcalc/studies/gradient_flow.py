@@ -90,11 +90,10 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     span = _checks.positive_number("time", time)
     allowed = _checks.positive_number("tolerance", tolerance)
     each, most = _checks.positive_integer("points", points), _checks.positive_integer("most_steps", most_steps)
-    assert each is not None and most is not None
     if most < 2 * FEWEST * each:
         raise ValueError(f"most_steps: got {most_steps} with points={points}; expected at least "
                          f"{2 * FEWEST * each}")
-    if _checks.positive_integer("depth", depth, infinite=True) is None:
+    if _checks.size("depth", depth) is None:
         limit_cell(scale, net)
     table = _Table()
     for many in _growing(each, most):

@@ -182,14 +182,14 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     [[0.529649, 0.0], [0.0, 0.529649]]
     """
     _checks.instance("net", net, ResNet)
-    layers = _checks.positive_integer("depth", depth, infinite=True)
+    layers = _checks.size("depth", depth)
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
     ends = net.train_embedding_readout if train_embedding_readout is None else _checks.flag("train_embedding_readout",
                                                                                             train_embedding_readout)
     activation(readout, "readout")
     if not is_linear(readout):
-        require_gaussian(net, layers, f"a read-out of {_checks.short(readout)}")
+        require_gaussian(net, layers, f"a readout of {_checks.short(readout)}")
     return KernelFunction(InitialLayers(net, layers, scale), ends, readout)
 
 

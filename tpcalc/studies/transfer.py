@@ -18,9 +18,9 @@ import sympy as sp
 from .._types import Fields, Number, Value
 from .. import _checks
 from .._files import code_digest
-from .._shown import Short, Tabled
+from .._shown import Short, Tabled, pyplot
 from .._spread import require_executor
-from ..errors import Divergence, MissingExtra, NotCovered
+from ..errors import Divergence, NotCovered
 from ..propagators.infinite_depth import infinite_depth_problem
 from ..methods.choice import chosen_method
 from ..methods.collocation import Collocation
@@ -135,10 +135,7 @@ class Transfer(Tabled, Short):
         if axes is not None and np.size(axes) != len(self.scalings):
             raise ValueError(f"axes: got {np.size(axes)}; expected as many as scalings, {len(self.scalings)}, or "
                              "None")
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtra("matplotlib", "report", "Transfer.plot") from None
+        plt = pyplot("Transfer.plot")
         if axes is None:
             axes = plt.subplots(1, len(self.scalings), figsize=(3.2 * len(self.scalings), 3.4), sharey=True,
                                 squeeze=False)[1][0]
@@ -297,7 +294,7 @@ def _probe_targets(task: Task, targets: ArrayLike | None) -> np.ndarray | None:
 
 
 def _reason(problem: Problem) -> str:
-    """Why there is no limit, or nothing; nothing too where the exact method refuses, and another may know."""
+    """Why the training has no limit of infinite depth; "" where it has one, or where the exact method cannot tell."""
     limit = replace(problem, depth=sp.oo)
     if Collocation().refuses(limit) is not None:
         return ""

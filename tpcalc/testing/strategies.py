@@ -15,7 +15,9 @@ import sympy as sp
 from .._types import Number, Value
 from ..errors import MissingExtra
 from ..parametrizations import DepthScaling, WidthScaling
-from ..programs import SGD, ResNet, Task, Transformer
+from ..programs import (
+    SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, ResNet, SignSGD, Task, Transformer)
+from ..programs.updates import Optimizer
 
 try:
     from hypothesis import strategies as st
@@ -121,13 +123,28 @@ def schedules(steps: int, highest: float = HIGHEST_RATE) -> st.SearchStrategy[fl
 
 
 @st.composite
-def optimizers(draw: st.DrawFn, highest: float = 0.5) -> SGD:
-    """SGD with or without momentum, Nesterov's, dampening, decay of either kind; rates that stay bounded."""
+def _descents(draw: st.DrawFn, highest: float) -> SGD:
     momentum = draw(st.sampled_from([0.0, 0.5, 0.9]))
     nesterov = bool(momentum) and draw(st.booleans())
     return SGD(draw(st.floats(0.05, highest)), momentum=momentum, nesterov=nesterov,
                dampening=0.0 if nesterov else draw(st.sampled_from([0.0, 0.3])),
                weight_decay=draw(st.sampled_from([0.0, 0.2])), decoupled=draw(st.booleans()))
+
+
+def optimizers(highest: float = 0.5, linear: bool | None = None) -> st.SearchStrategy[Optimizer | Clipped]:
+    """Every optimizer of ``tp``, with momentum or not and decay or not; learning rates from 0.05 to ``highest``.
+
+    linear: True for SGD alone, whose updates are linear in gradients, with Nesterov's momentum, dampening and decay of
+    either kind among the draws; False for all others; None for both.
+    """
+    descent, rates = _descents(highest), st.floats(0.05, highest)
+    momenta, decays = st.sampled_from([0.0, 0.9]), st.sampled_from([0.0, 0.2])
+    entrywise = st.one_of(st.builds(SignSGD, rates), *(
+        st.builds(kind, rates, beta1=momenta, weight_decay=decays) for kind in (Lion, Adam, AdamW)))
+    others = st.one_of(entrywise, *(st.builds(kind, rates, momenta, weight_decay=decays)
+                                    for kind in (Muon, NormalizedSGD)),
+                       st.builds(Clipped, st.one_of(descent, entrywise), st.floats(0.5, 2.0)))
+    return descent if linear else others if linear is not None else st.one_of(descent, others)
 
 
 @st.composite

@@ -32,7 +32,7 @@ def feature_exponent(scaling: WidthScaling) -> sp.Expr:
 
 
 def feature_power(p: sp.Expr, hidden: Sequence[sp.Expr], q: sp.Expr, r: sp.Expr) -> sp.Expr:
-    """The count behind ``feature_exponent``; p, q: of the last layer, hidden: the q of hidden layers.
+    """The power of n that ``feature_exponent`` is made of; p, q: of the last layer, hidden: the q of hidden layers.
 
     A hidden layer moves by its rate and own kernel times the gradient in its preactivations, which is an entry of the
     last layer's weights: as it starts, or as steps move it, whichever is larger.

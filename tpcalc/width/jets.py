@@ -102,7 +102,7 @@ def _forward(draws: Draws, inputs: np.ndarray, sizes: ParameterSizes, derivative
 
 
 def _matrix(weight: np.ndarray, step: np.ndarray, vector: Series, order: int) -> Series:
-    """(W + tau dW) h, to the order that is kept."""
+    """The series of the product (W + tau dW) h, to the order that is kept."""
     found = [np.zeros(weight.shape[:2]) for _ in range(order + 1)]
     for power, part in enumerate(vector[:order + 1]):
         found[power] = found[power] + np.einsum("aij,aj->ai", weight, part)

@@ -111,7 +111,7 @@ def _averages(values: Callable[[ParameterSizes, Draws, np.ndarray], np.ndarray],
               widths: Sequence[int], inputs: Any, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hidden widths (k,), and means and standard errors (count, k) of values (count, networks) of real perceptrons."""
     networks = whole_number("samples", samples, 2)
-    hidden = [int(positive_integer("widths", width) or 1) for width in widths]
+    hidden = [positive_integer("widths", width) for width in widths]
     x = finite_array("inputs", inputs)
     if x.ndim != 1 or not len(x):
         raise ValueError(f"inputs: got an array of shape {x.shape}; expected one input, of shape (n_0,)")

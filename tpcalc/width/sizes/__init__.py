@@ -3,4 +3,4 @@
 from .measure import Found as Found, measure as measure
 from .perceptron import perceptron as perceptron
 from .interpreter import WIDTH as WIDTH
-from .verdict import WidthVerdict as WidthVerdict, width_verdict as width_verdict
+from .verdict import width_verdict as width_verdict

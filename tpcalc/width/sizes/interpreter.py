@@ -55,13 +55,13 @@ class SizeInterpreter:
         self.values[statement.target] = value
 
     def total(self, expression: sp.Expr) -> Total:
-        """A vector or a number."""
+        """A vector or a number as a sum of powers of the width."""
         found = self.read(expression)
         assert isinstance(found, Total)
         return found
 
     def read(self, e: sp.Expr) -> Value:
-        """By the rule of its class, or as arithmetic."""
+        """An expression read by the rule of its class, or as arithmetic."""
         for kind_of in type(e).__mro__:
             if kind_of in RULES:
                 return RULES[kind_of](self, e)
