@@ -16,7 +16,7 @@ from ..programs.language import LossDerivative
 from .expressions import Expressions
 from .functions import Functions
 from .graph import Centered, Graph, Node
-from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Unknown
+from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, TURNED, Unknown
 from .reading import Reading
 
 
@@ -136,7 +136,9 @@ class Entries:
             return of.parts(written, key.step)
         if key.sort == CHANGE:
             return of.change(term, written, key.step)
-        assert key.sort == DERIVATIVE and base is not None
+        assert base is not None
+        if key.sort == TURNED:
+            return of.change_of_derivative(term, written, key.step, base)
         return self.graph.union([self.graph.times(others, of.derivative(factor, base))
                                  for others, factor in of.slopes(written, key.step)])
 

@@ -8,7 +8,7 @@ import sympy as sp
 
 from .entries import Enters, Entry
 from .parts import in_words
-from .unknowns import CHANGE, DERIVATIVE, SCALAR, SHRINK, Unknown
+from .unknowns import CHANGE, DERIVATIVE, SCALAR, SHRINK, TURNED, Unknown
 
 if TYPE_CHECKING:
     from .solution import Solution
@@ -54,11 +54,11 @@ def named(at: Solution, key: Unknown) -> str:
     if key.sort == SCALAR:
         return f"{key.name}[{key.step}]"
     vector = f"{at.counted.equations.setting.families[int(key.name)].name}[{key.step}]"
-    if key.sort == DERIVATIVE and key.base is not None:
+    if key.sort in (DERIVATIVE, TURNED) and key.base is not None:
         setting = at.counted.equations.setting
         base = (setting.program.vectors[key.base.number].name if key.base.is_initial
                 else f"product {key.base.number} of step {key.base.step}")
-        return f"the derivative of {vector} in {base}"
+        return f"the {'change of the ' * (key.sort == TURNED)}derivative of {vector} in {base}"
     return f"the change of {vector}" if key.sort == CHANGE else vector
 
 

@@ -17,7 +17,7 @@ from ..programs.language import Scalar, Vector
 from .factors import factors_of, normalized, squares
 from .functions import Functions
 from .graph import Graph, Held, Mean, Node, Reference, Sized
-from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, Unknown
+from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, TURNED, Unknown
 from .parts import MEAN, STREAM, label_of
 from .reading import Reading
 
@@ -70,10 +70,12 @@ class Expressions:
         if initial is not None:
             if sort == KET:
                 return self.graph.constant(STREAM)
+            if sort == TURNED:
+                return self.graph.nothing
             alike = base is not None and base.is_initial and base.number == initial
             return self.graph.unit if alike else self.graph.nothing
         t = self.reading.step(vector)
-        if sort == CHANGE and t == 0 or base is not None and base.step > t:
+        if sort in (CHANGE, TURNED) and t == 0 or base is not None and base.step > t:
             return self.graph.nothing
         return self.reference(self.unknown(sort, t, self.reading.family(vector), base))
 
@@ -120,10 +122,44 @@ class Expressions:
         with what decay leaves of an initial matrix a share of order one is gone."""
         if t == 0:
             return self.graph.nothing
-        if isinstance(term, sp.Sum):
+        if not self.reading.is_of_now(term, written, t):
             return self.parts(written, t)
         moved = [self.graph.times(others, self.moved(factor)) for others, factor in self.slopes(written, t)]
+        moved += [self.graph.times(others, number) for others, number in self.moved_numbers(written, t)]
         return self.graph.union([*moved, *([self.parts(written, t)] * self.reading.shrinks(term))])
+
+    def moved_numbers(self, written: sp.Expr, t: int) -> list[tuple[Node, Node]]:
+        """The changes of mean derivatives in a product, each with what multiplies it."""
+        factors = factors_of(written)
+        found = [(i, self.mean(self.of_ket(TURNED, factor.vector, self.reading.base_of(factor))))
+                 for i, factor in enumerate(factors) if isinstance(factor, Response)]
+        return [(self._product([*factors[:i], *factors[i + 1:]], t), change) for i, change in found
+                if change is not self.graph.nothing]
+
+    def turned(self, factor: sp.Expr, base: BaseQuantity) -> Node:
+        """The change of a factor's derivative in a base ket since the first step."""
+        if isinstance(factor, Ket):
+            return self.of_ket(TURNED, factor.vector, base)
+        return self.graph.nothing if isinstance(factor, Hat) else self.functions.turned(factor, base)
+
+    def change_of_derivative(self, term: sp.Expr, written: sp.Expr, t: int, base: BaseQuantity) -> Node:
+        """The change of a term's derivative in a base ket since the first step."""
+        if t == 0:
+            return self.graph.nothing
+        now = self.reading.is_of_now(term, written, t)
+        found, factors = [], factors_of(written)
+        for i, factor in enumerate(factors):
+            if not random_parts(factor):
+                continue
+            slope = self.derivative(factor, base)
+            if now:
+                found.append(self.graph.times(self._product([*factors[:i], *factors[i + 1:]], t),
+                                              self.turned(factor, base)))
+            if slope is self.graph.nothing:
+                continue
+            others = sp.Mul(*factors[:i], *factors[i + 1:], evaluate=False)
+            found.append(self.graph.times(self.change(term, others, t) if now else self.parts(others, t), slope))
+        return self.graph.union(found)
 
     # Numbers.
 

@@ -67,17 +67,32 @@ class Functions:
     def change(self, function: sp.Expr) -> Node:
         """What a function changes by when its argument does."""
         argument, form = self.argument(function)
+        return self._change(form, argument)
+
+    def _change(self, form: sp.Expr, argument: Argument) -> Node:
         inner = self.expressions.summed(argument.expression, self.expressions.moved)
         linear = self.graph.times(self._value(scalar_function(form).derivative.expression, argument), inner)
         return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, linear, inner)
 
     def derivative(self, function: sp.Expr, base: BaseQuantity) -> Node:
         """A function's derivative in a base ket."""
+        argument, slope, inner = self._slope(function, base)
+        return self.graph.nothing if inner is self.graph.nothing else self.graph.times(
+            self._value(slope, argument), inner)
+
+    def turned(self, function: sp.Expr, base: BaseQuantity) -> Node:
+        """The change of a function's derivative in a base ket."""
+        argument, slope, inner = self._slope(function, base)
+        more = self.expressions.summed(argument.expression, lambda one: self.expressions.turned(one, base))
+        changes = [self.graph.times(self._change(slope, argument), inner)] * (inner is not self.graph.nothing)
+        changes += [self.graph.times(self._value(slope, argument), more)] * (more is not self.graph.nothing)
+        return self.graph.union(changes)
+
+    def _slope(self, function: sp.Expr, base: BaseQuantity) -> tuple[Argument, sp.Expr, Node]:
+        """What a function acts on, its slope, and the argument's derivative in a base ket."""
         argument, form = self.argument(function)
         inner = self.expressions.summed(argument.expression, lambda one: self.expressions.derivative(one, base))
-        if inner is self.graph.nothing:
-            return inner
-        return self.graph.times(self._value(scalar_function(form).derivative.expression, argument), inner)
+        return argument, scalar_function(form).derivative.expression, inner
 
     def _value(self, form: sp.Expr, argument: Argument) -> Node:
         location = form, argument.expression

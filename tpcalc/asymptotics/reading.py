@@ -204,13 +204,15 @@ class Reading:
         roles = self.equations.setting.program.index_roles()
         return frozenset(i for i, role in roles.items() if role == "layer" and self.layers_grow)
 
-    @cached_property
-    def comes_back(self) -> bool:
-        """Does a matrix come back transposed in its own step? What that changes is counted as all that it is."""
+    def is_of_now(self, term: sp.Expr, written: sp.Expr, t: int) -> bool:
+        """Is what is written of a term no part of a sum over earlier steps? A matrix that comes back transposed in its
+        own step adds one of these, and one of now, to a sum over both."""
         time = self.equations.setting.time
-        return any(isinstance(term, sp.Sum) and term.has(Response) and term.limits[0][2] == time
-                   for e in self.equations.equations if isinstance(e.target, Ket)
-                   and self.family(e.target.vector) in self.forward for term in additive_terms(e.value))
+        if not isinstance(term, sp.Sum):
+            return True
+        (s, _, last), = term.limits
+        return bool(last == time and term.has(Response) and written == term.function.subs(
+            {s: t, time: t}, simultaneous=True))
 
     @cached_property
     def divides_by_norms(self) -> bool:

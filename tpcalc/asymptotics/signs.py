@@ -23,6 +23,7 @@ import numpy as np
 import sympy as sp
 
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
+from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.terms import additive_terms
@@ -69,9 +70,9 @@ def require_signs(at: Solution) -> None:
                 raise _unknown(at, entry)
 
 
-def _unknown(at: Solution, entry: Entry) -> ValueError:
+def _unknown(at: Solution, entry: Entry) -> NotCovered:
     vector = at.counted.equations.setting.families[int(entry.target.name)].name
-    return ValueError(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
+    return NotCovered(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
                       f"in a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
                       "exponents; expected larger alpha, and terms of which one sign is known")
 

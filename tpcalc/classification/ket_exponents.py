@@ -92,7 +92,6 @@ class Reader:
 
     def read(self, exact: bool = False, at_first: bool = True) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
-        exact &= not self.reading.comes_back
         dx, df = self.change_of(self.stream), self.output(self.step)
         if self.exploded:
             dx = df = size(self.direct.of(Unknown(CHANGE, self.step, self.stream)))
@@ -107,8 +106,7 @@ class Reader:
         if exact and not self.exploded:
             values["drift"] = dx  # what updates add; what a skip takes away of x is no drift of theirs
         bounds = {name for name, value in values.items() if value is not None and value & 1}
-        held = self.is_held_back() or self.reading.comes_back
-        bounds |= Exponents.of_updates() if held else set()
+        bounds |= Exponents.of_updates() if self.is_held_back() else set()
         rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
         sizes: Fields = {name: exponent(self.solution, value) for name, value in values.items()}
         found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact)

@@ -16,6 +16,7 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
 from ..limits.eigenspaces import NoStreams
+from ..limits.made_names import copied_from
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..orders import Affine, Exponent
@@ -256,6 +257,7 @@ class MatrixTerms:
             brought = {setting.family_number(one.vector) for one in one.term.atoms(Ket)}
             found = {p.matrix.name for p in acting for q in setting.products if q.transposed != p.transposed
                      and q.matrix.same_family(p.matrix) and setting.family_number(q.matvec.vector) in brought} or found
+        found = set(map(copied_from, found))
         if len(found) != 1:
             known = sorted(found) or sorted({p.matrix.name for p in setting.products})
             raise NotCovered(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
@@ -305,7 +307,9 @@ class MatrixTerms:
         for p in setting.products:
             if p.transposed:
                 ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
-                sizes[p.matrix.name] = size(p.matvec.vector) + size(ahead.matvec.vector) + self.number_of(p.matrix.name)
+                name = copied_from(p.matrix.name)
+                both = size(p.matvec.vector) + size(ahead.matvec.vector) + self.number_of(name)
+                sizes[name] = max(both, sizes.get(name, both))
         for name, power in self.steps_of_vectors().items():
             sizes[name] = size(next(v for v in setting.families if v.name == MOVE + name)) + power
         return sizes
