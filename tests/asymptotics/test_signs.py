@@ -44,7 +44,6 @@ UNKNOWN: dict[str, tuple[Callable[[Branch], sp.Expr], Layer, tuple[float, float]
     "-W^T W x": (lambda b: -back(b, h(b)), lambda W, x: -W.T @ (W @ x), (-99, -.2)),
     "W^T tanh(W x)": (lambda b: back(b, sp.tanh(h(b))), lambda W, x: W.T @ np.tanh(W @ x), (.2, .7)),
     "W^T sin(W x)": (lambda b: back(b, sp.sin(h(b))), lambda W, x: W.T @ np.sin(W @ x), (-.05, .2)),
-    "W^T cos(W x)": (lambda b: back(b, sp.cos(h(b))), lambda W, x: W.T @ np.cos(W @ x), (-.1, .1)),
     "cos(W x)": (lambda b: sp.cos(h(b)), lambda W, x: np.cos(W @ x), (-.05, .3)),
     "-relu(x) + W x": (lambda b: MatVec(b.weights(), b.x) - sp.Max(0, b.x),
                        lambda W, x: W @ x - np.maximum(0, x), (-.6, .6)),
@@ -69,6 +68,7 @@ KNOWN: dict[str, tuple[Callable[[Branch], sp.Expr], Layer, float]] = {
     "W^T relu(W x)": (lambda b: back(b, sp.Max(0, h(b))), lambda W, x: W.T @ np.maximum(0, W @ x), np.inf),
     "relu(x) + W x": (lambda b: MatVec(b.weights(), b.x) + sp.Max(0, b.x),
                       lambda W, x: W @ x + np.maximum(0, x), np.inf),
+    "W^T cos(W x)": (lambda b: back(b, sp.cos(h(b))), lambda W, x: W.T @ np.cos(W @ x), 0),
     "logistic(W x)": (lambda b: 1 / (1 + sp.exp(-h(b))), lambda W, x: 1 / (1 + np.exp(-W @ x)), .5)}
 
 

@@ -16,9 +16,9 @@ from ..orders.terms import additive_terms
 from ..programs.language import Scalar, Vector
 from .factors import factors_of, normalized, squares
 from .functions import Functions
-from .graph import Graph, Held, Mean, Node, Reference, Sized
+from .graph import Fresh, Graph, Held, Mean, Node, Reference, Sized
 from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, TURNED, Unknown
-from .parts import MEAN, STREAM, label_of
+from .parts import READOUT, STREAM
 from .reading import Reading
 
 
@@ -39,8 +39,8 @@ class Expressions:
         self.demanded(key)
         return self.graph.node(Reference, key=key, normed=normed)
 
-    def size(self, node: Node, label: int = MEAN) -> Node:
-        return self.graph.routed(Sized, node, label=label)
+    def size(self, node: Node) -> Node:
+        return self.graph.routed(Sized, node)
 
     # Products and their factors.
 
@@ -63,13 +63,13 @@ class Expressions:
 
     def _hat(self, sort: str, hat: Hat) -> Node:
         """A hat-ket, as large as the vector that its matrix multiplies, fresh in the matrix."""
-        return self.size(self.of_ket(sort, hat.vector.vector), label_of(self.reading.source(hat)))
+        return self.graph.routed(Fresh, self.of_ket(sort, hat.vector.vector), source=self.reading.source(hat))
 
     def of_ket(self, sort: str, vector: Vector, base: BaseQuantity | None = None) -> Node:
         initial = self.reading.initial(vector)
         if initial is not None:
             if sort == KET:
-                return self.graph.constant(STREAM)
+                return self.graph.constant(READOUT if initial in self.reading.readouts else STREAM)
             if sort == TURNED:
                 return self.graph.nothing
             alike = base is not None and base.is_initial and base.number == initial

@@ -25,7 +25,7 @@ from ..programs.language import Vector
 from .factors import argument_of, factors_of
 from .graph import Capped, Leading, Node, OnLeading, Rest
 from .unknowns import SHRINK, Bend, Unknown
-from .parts import MEAN, STREAM, label_of, sure_of
+from .parts import MEAN, READOUT_BIT, STREAM, label_of, sure_of
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -126,8 +126,8 @@ class Functions:
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> Node:
         """A function of the leading part alone: far out, and where the leading part is small."""
-        if form == 0:
-            return self.graph.nothing
+        if form.is_number:
+            return self.graph.nothing if form == 0 else self.graph.unit
         function = scalar_function(form)
         growth = function.growth
         lead = self.graph.routed(Leading, argument.node, sources=argument.sources, shifted=argument.shifted)
@@ -138,7 +138,8 @@ class Functions:
             self.arguments[argument.step, str(argument.expression)] = lead
         powers = tuple(sorted({growth, min(growth, function.flatness)})) if growth else ()
         return self.graph.node(OnLeading, *kids, growth=powers, odd=function.parity == -1 and not argument.shifted,
-                               some=label_of(0, argument.sources if not form.is_number else 0))
+                               constant=not function.flatness,
+                               some=label_of(0, argument.sources))
 
     def shrunk(self, size: Node, power: Fraction | int, step: int | None = None) -> Node:
         """A negative power of a size, of order one at most."""
@@ -164,8 +165,10 @@ class Functions:
                              "powers of L; give what it acts on a name of its own")
         scalar_function(form).growth  # refused where no power is
         led = {label for term in additive_terms(expression) for label in self._leading(term)}
-        steps = [reading.step(k.vector) for k in expression.atoms(Ket) if reading.initial(k.vector) is None]
-        sources = 0
+        made = [v for v in vectors_in(expression) if reading.initial(v) is None]
+        steps = [reading.step(v) for v in made]
+        later = any(steps) or any(reading.family(v) not in reading.forward for v in made)
+        sources = READOUT_BIT if later else 0
         for label in led:
             sources |= sure_of(label)
         node = self.graph.union([self.expressions.parts(term, 0) for term in additive_terms(expression)])
@@ -193,3 +196,8 @@ class Functions:
             return [STREAM]
         _, equation = reading.of_family[family][0]
         return [label for term in additive_terms(equation.value) for label in self._leading(term)]
+
+
+def vectors_in(expression: sp.Expr) -> list[Vector]:
+    """The vectors of an expression's kets, and those that matrices of its hat-kets multiply."""
+    return [*(ket.vector for ket in expression.atoms(Ket)), *(hat.vector.vector for hat in expression.atoms(Hat))]

@@ -13,7 +13,7 @@ from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 from ..orders.affine import Affine
 from . import parts
 from .forms import Form, Forms, Part, joined, multiplied, raised, to_power
-from .parts import MEAN, Label, Parts, possible, random_in, sure_of
+from .parts import MEAN, Label, Parts, fresh_in, possible, random_in, sure_of
 from .unknowns import KET, Bend, Unknown
 
 T = TypeVar("T")
@@ -130,15 +130,23 @@ class Routed(Node):
 
 @dataclass(eq=False)
 class Sized(Routed):
-    """All parts as one, random in given sources."""
-
-    label: Label = MEAN
+    """The size of all parts as a number."""
 
     def labels(self, label: Label) -> Sequence[Label]:
-        return (self.label,)
+        return (MEAN,)
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
-        return {self.label: max(kids[0].values())} if kids[0] else {}
+        return {MEAN: max(kids[0].values())} if kids[0] else {}
+
+
+@dataclass(eq=False)
+class Fresh(Routed):
+    """A hat-ket, random in its source, and as all parts together of what its matrix multiplies are in the readouts."""
+
+    source: int = 0
+
+    def labels(self, label: Label) -> Sequence[Label]:
+        return (fresh_in(self.source, label),)
 
 
 @dataclass(eq=False)
@@ -184,7 +192,8 @@ class Rest(Routed):
 @dataclass(eq=False)
 class OnLeading(Node):
     """A function of the leading part of its argument alone; growth: the powers of it that its size is the largest of,
-    none where it is bounded; some: what it is random in, in all or in some; odd: it has no mean.
+    none where it is bounded; some: what it is random in, in all or in some; odd: it has no mean; constant: it is not 0
+    at 0, so that it stays where its argument vanishes.
 
     Of a bounded function that falls at both ends the other two nodes say how small it is in the root mean square, and
     in the mean."""
@@ -192,10 +201,11 @@ class OnLeading(Node):
     growth: tuple[int, ...] = ()
     some: Label = MEAN
     odd: bool = False
+    constant: bool = False
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         if not kids[0]:
-            return {}
+            return {MEAN: 0} if self.constant else {}
         size: int | None = 0
         mean: int | None = 0
         if self.growth:
@@ -206,7 +216,7 @@ class OnLeading(Node):
 
     def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
         if not kids[0]:
-            return {}
+            return {MEAN: {None: 0}} if self.constant else {}
         form: Form = {None: 0}
         mean = form
         if self.growth:

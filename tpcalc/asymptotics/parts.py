@@ -6,8 +6,9 @@ in a product only what both factors are random in can have a mean: of one source
 it is without it, one with it times one without it has it, and of two with it the product may have it or not. What may
 have a source or not is one part: there would be 2^k of k such sources, all of one size.
 
-A label is two sets of bits, what a part is random in for sure and, below, what perhaps; bit 0 is the stream. Parts are
-values by label.
+A label is two sets of bits, what a part is random in for sure and, below, what perhaps; bit 0 is the stream, the last
+one the readouts, which no layer draws either: gradients of the first step are linear in them, so that no product of one
+with what the forward pass made has a mean. Parts are values by label.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from .values import LARGE, LEAST, added
 SHIFT = 24
 LOW = (1 << SHIFT) - 1
 STREAM_BIT = 1
+READOUT_BIT = 1 << SHIFT - 1
+COMMON = STREAM_BIT | READOUT_BIT  # what no layer draws
 MEAN = 0
 STREAM = STREAM_BIT << SHIFT
+READOUT = COMMON << SHIFT
 
 Label = int
 Parts = dict[Label, int]
@@ -139,19 +143,26 @@ def is_infinite(parts: Mapping[Label, int]) -> bool:
 
 def in_stream(label: Label, gain: int) -> list[tuple[Label, int]]:
     """Which parts of a stream a part of a term enters, with what gain over all layers."""
+    sure, perhaps = sure_of(label), label & LOW
     found: list[tuple[Label, int]] = []
-    if not sure_of(label) & ~STREAM_BIT:  # what it has that no layer draws
-        slow = label_of(sure_of(label)), label_of(sure_of(label) | possible(label) & STREAM_BIT)
+    if not sure & ~COMMON:  # what it has that no layer draws
+        slow = (label_of(both, perhaps & READOUT_BIT) for both in (sure, sure | perhaps & STREAM_BIT))
         found += [(to, gain) for to in dict.fromkeys(slow)]
-    if possible(label) & ~STREAM_BIT:
-        found.append((STREAM, gain // 2))
+    if possible(label) & ~COMMON:
+        found.append((fresh_in(STREAM_BIT, label), gain // 2))
     return found
+
+
+def fresh_in(source: int, label: Label) -> Label:
+    """What is random in a source, and linear in a part: random in the readouts as that is."""
+    return label_of(source | sure_of(label) & READOUT_BIT, label & READOUT_BIT)
 
 
 def in_words(label: Label, matrices: Mapping[int, str]) -> str:
     """What a part is random in; matrices: the names of sources by their bits."""
     def named(sources: int) -> str:
-        return ", ".join("the stream" if bit == STREAM_BIT else matrices.get(bit, "?") for bit in bits(sources))
+        common = {STREAM_BIT: "the stream", READOUT_BIT: "the readout"}
+        return ", ".join(common.get(bit) or matrices.get(bit, "?") for bit in bits(sources))
 
     said = f"random in {named(sure_of(label))}" if sure_of(label) else "a mean" if not label else "a part"
     return said + (f", perhaps in {named(label & LOW)}" if label & LOW else "")

@@ -33,9 +33,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.variable  # refused where there are no layers
-        if len(self._groups) > SHIFT - 1:
+        if len(self._groups) > SHIFT - 2:
             raise NotCovered(f"program {self.name}: {len(self._groups)} matrices and transposes given that multiply "
-                             f"vectors; expected {SHIFT - 1}")
+                             f"vectors; expected {SHIFT - 2}")
 
     @property
     def name(self) -> str:
@@ -93,6 +93,16 @@ class Reading:
         """Families that a step makes before it knows its loss."""
         before = takewhile(lambda e: not e.value.has(LossDerivative), self.equations.equations)
         return frozenset(self.family(e.target.vector) for e in before if isinstance(e.target, Ket))
+
+    @cached_property
+    def readouts(self) -> frozenset[int]:
+        """The numbers of initial vectors that the forward pass does not read."""
+        initial, read = set(), set()
+        for e in self.equations.equations:
+            numbers = {self.initial(v) for v in e.value.atoms(Vector)}
+            initial |= numbers
+            read |= numbers if isinstance(e.target, Ket) and self.family(e.target.vector) in self.forward else set()
+        return frozenset(number for number in initial - read if number is not None)
 
     def family(self, vector: Vector) -> int:
         return self.equations.setting.family_number(vector)
