@@ -8,16 +8,15 @@ from typing import Iterator
 
 import sympy as sp
 
-from ..calculus.equations import KetEquation
-from ..calculus.kets import Ket, random_parts
 from ..orders.quantities import BaseQuantity
 from ..orders.terms import additive_terms
 from ..programs.language import LossDerivative
 from .expressions import Expressions
 from .functions import Functions
 from .graph import Centered, Graph, Node
-from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, TURNED, Unknown
+from .unknowns import CHANGE, KET, SCALAR, SHRINK, TURNED, Unknown
 from .reading import Reading
+from .term_signs import damping_of
 
 
 class Enters(StrEnum):
@@ -103,8 +102,8 @@ class Entries:
             layers = bool(e.location.loops[1:])
             bases = self._bases(key.base, stream, layers)
             for term, centered in self.reading.terms(number):
-                damping = self._damping(e, term, key.step) if layers and stream else None
                 for written in self.reading.written(term, key.step):
+                    damping = self._damping(family, term, written, key.step) if layers and stream else None
                     for base in bases:
                         node = self._node(key, term, written, base)
                         if node is self.graph.nothing:
@@ -142,11 +141,9 @@ class Entries:
         return self.graph.union([self.graph.times(others, of.derivative(factor, base))
                                  for others, factor in of.slopes(written, key.step)])
 
-    def _damping(self, equation: KetEquation, term: sp.Expr, t: int) -> Node | None:
-        """What a negative number times the stream itself takes of it in a layer."""
-        kets = [f for f in sp.Mul.make_args(term) if isinstance(f, Ket)]
-        if isinstance(term, sp.Sum) or len(kets) != 1 or not self.reading.is_stream(equation, kets[0]):
+    def _damping(self, family: int, term: sp.Expr, written: sp.Expr, t: int) -> Node | None:
+        """What a term takes of the stream itself in a layer, where it is a share of it."""
+        if not self.reading.is_of_now(term, written, t):
             return None
-        number = term / kets[0]
-        damps = not random_parts(number) and self.reading.sign(number) < 0
-        return self.expressions.numbers(number, t) if damps else None
+        found = damping_of(self.reading, family, term)
+        return None if found is None else self.expressions.numbers(found.number, t)

@@ -12,7 +12,8 @@ TURNED = "change of a derivative"
 
 class Unknown(NamedTuple):
     """What exponents are found of: the parts of a ket of a family, of its change since the first step, of its
-    derivative in a base ket, or of that one's change, at a step; a scalar by its name; or a negative power of a size, of order one at most."""
+    derivative in a base ket, or of that one's change, at a step; a scalar by its name; or a negative power of a size,
+    of order one at most."""
 
     sort: str
     step: int

@@ -9,14 +9,14 @@ from typing import Iterator, Mapping, Sequence
 import sympy as sp
 
 from .._shown import Short, or_why
-from ..asymptotics import Counted, Entry, Solution
+from ..asymptotics import KET, Counted, Entry, Solution, Unknown
 from ..asymptotics.cells import Evaluated, Point, cells
 from ..calculus import KetEquations, kets
 from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
 from ..limits.eigenspaces import NoStreams
-from ..limits.made_names import copied_from
+from ..limits.made_names import copied_from, made_name
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..orders import Affine, Exponent
@@ -223,6 +223,12 @@ class MatrixTerms:
         solution = self.after(updates + 1)
         return solution, exponents_of_kets(solution, min(updates, solution.steps - 1) or 1, self.exact)
 
+    @property
+    def decays(self) -> bool:
+        """Is nothing left of the stream at the first step?"""
+        solution = self.after(1)
+        return solution.value_of(Unknown(KET, 0, self.counted.reading.stream)) is None
+
     def matrix_of(self, one: Entry) -> str | None:
         """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
         location = one.equation, one.term
@@ -311,7 +317,7 @@ class MatrixTerms:
                 both = size(p.matvec.vector) + size(ahead.matvec.vector) + self.number_of(name)
                 sizes[name] = max(both, sizes.get(name, both))
         for name, power in self.steps_of_vectors().items():
-            sizes[name] = size(next(v for v in setting.families if v.name == MOVE + name)) + power
+            sizes[name] = size(next(v for v in setting.families if v.name == made_name(MOVE, name))) + power
         return sizes
 
     def steps_of_vectors(self) -> dict[str, sp.Expr]:
