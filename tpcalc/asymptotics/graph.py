@@ -13,7 +13,7 @@ from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 from ..orders.affine import Affine
 from . import parts
 from .forms import Form, Forms, Part, joined, multiplied, raised, to_power
-from .parts import MEAN, Label, Parts, fresh_in, possible, random_in, sure_of
+from .parts import MEAN, READOUT_BIT, Label, Parts, fresh_in, possible, random_in, sure_of
 from .unknowns import KET, Bend, Unknown
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ class Centered(Routed):
     """All but the mean."""
 
     def labels(self, label: Label) -> Sequence[Label]:
-        return random_in(label, -1)
+        return random_in(label, ~READOUT_BIT)
 
 
 @dataclass(eq=False)
@@ -229,7 +229,8 @@ class OnLeading(Node):
         """Labels with what is random in them, and the mean."""
         if size == mean and not self.odd:
             return [(self.some, size)]
-        return [*((label, size) for label in random_in(self.some, -1)), *([] if self.odd else [(MEAN, mean)])]
+        random = [(label, size) for label in random_in(self.some, ~READOUT_BIT)]
+        return random if self.odd else [*random, (MEAN, mean)]
 
 
 @dataclass(eq=False)

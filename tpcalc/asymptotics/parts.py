@@ -8,7 +8,8 @@ have a source or not is one part: there would be 2^k of k such sources, all of o
 
 A label is two sets of bits, what a part is random in for sure and, below, what perhaps; bit 0 is the stream, the last
 one the readouts, which no layer draws either: gradients of the first step are linear in them, so that no product of one
-with what the forward pass made has a mean. Parts are values by label.
+with what the forward pass made has a mean. Nothing is random in the readouts alone: it would be a number, and numbers
+that change their sign with the readouts are 0. Parts are values by label.
 """
 
 from __future__ import annotations
@@ -146,8 +147,10 @@ def in_stream(label: Label, gain: int) -> list[tuple[Label, int]]:
     sure, perhaps = sure_of(label), label & LOW
     found: list[tuple[Label, int]] = []
     if not sure & ~COMMON:  # what it has that no layer draws
-        slow = (label_of(both, perhaps & READOUT_BIT) for both in (sure, sure | perhaps & STREAM_BIT))
-        found += [(to, gain) for to in dict.fromkeys(slow)]
+        if possible(label) & STREAM_BIT:
+            found.append((label_of(STREAM_BIT | sure, perhaps & READOUT_BIT), gain))
+        if not sure:
+            found.append((MEAN, gain))
     if possible(label) & ~COMMON:
         found.append((fresh_in(STREAM_BIT, label), gain // 2))
     return found

@@ -20,7 +20,7 @@ FAR_OUT = np.array([20.0, 40.0, 80.0])  # as far as exponentials are numbers
 NODES = np.linspace(-8, 8, 4001)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
 FAR_ENDS = np.geomspace(50, 600, 17)
-NEAR = np.geomspace(1e-3, 1e3, 61)
+NEAR = np.geomspace(1e-3, 600, 61)
 LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 
 
