@@ -52,16 +52,16 @@ def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
     if len(reading.written(term, 0)) != 1:
         return UNKNOWN
     written, = reading.written(term, 0)
-    number, positive, responses, random = sp.Integer(1), True, [], []
-    for factor in sp.Mul.make_args(written):
+    number = _in_front(written)[0]
+    positive, responses, random = True, [], []
+    for factor in sp.Mul.make_args(written / number):
         if random_parts(factor):
             random.append(factor)
         elif isinstance(factor, Response):
             responses.append(factor)
-        elif factor.has(Response, Bracket, Expectation, Scalar):
-            positive &= bool(squares(factor.as_base_exp()[0]))
         else:
-            number *= factor
+            positive &= bool(squares(factor.as_base_exp()[0]))
+    number = _with_alike(reading, family, written)
     sign = reading.sign(number)
     if not sign or not positive:
         return UNKNOWN
@@ -69,25 +69,60 @@ def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
     inside = resolved(reading, sp.Mul(*random))
     kets = [f for f in sp.Mul.make_args(inside) if isinstance(f, Ket) and _is_stream(reading, f)]
     own = plain and [reading.family(ket.vector) for ket in kets] == [family]
-    rest = inside / kets[0] if len(kets) == 1 else inside
+    factor, rest = _numbered(inside / kets[0] if len(kets) == 1 else inside)
+    sign, number = sign * reading.sign(factor), number * factor
+    if not sign:
+        return UNKNOWN
     if responses:
-        if len(responses) > 1 or rest != 1:
+        slope = _slope(reading, responses[0]) if len(responses) == 1 else None
+        if slope is None:
             return UNKNOWN
-        slope = _slope(reading, responses[0])
-        return UNKNOWN if slope is None else TermSign(_of_slope(sign, slope), number, own, not slope.is_number)
+        if rest == 1:
+            return TermSign(_of_slope(reading, sign, slope), number, own, bool(slope.atoms(Hat)))
+        sign = _of_slope(reading, sign, slope)
     if rest == 1:
-        return TermSign(sign * GROWS, number, own)
+        return TermSign(sign, number, own)
     streams = {ket for ket in rest.atoms(Ket) if reading.initial(ket.vector) is None}
-    if not streams and _is_of_one_hat(rest):
-        return TermSign(_of_slope(sign, rest), number, own, True) if kets else TermSign(sign * POINTS * _mean(rest))
+    if not streams and _is_of_one_hat(rest) and not responses:
+        return TermSign(_of_slope(reading, sign, rest), number, own, True) if kets else TermSign(sign * POINTS * _mean(rest))
     if len(streams) != 1 or rest.atoms(Hat):
         return UNKNOWN
     ket, = streams
     form = scalar_function(rest, ket).expression
+    if form.free_symbols - {H}:
+        return UNKNOWN
     if not kets:
         return TermSign(_restores_or_grows(sign, form), number, plain and reading.family(ket.vector) == family, True)
+    if responses:
+        return UNKNOWN
     falls = sign * sp.sign(form.subs(H, 0)) == TURNS
     return TermSign(TURNS, number, own, True) if falls else UNKNOWN
+
+
+def _in_front(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A product as a number that stands there as it is times the rest."""
+    plain = [factor for factor in sp.Mul.make_args(product)
+             if not random_parts(factor) and not factor.has(Response, Bracket, Expectation, Scalar)]
+    return sp.Mul(*plain), product / sp.Mul(*plain)
+
+
+def _with_alike(reading: Reading, family: int, written: sp.Expr) -> sp.Expr:
+    """The number in front of a term, with those of all terms that are the same but for it: 1 - l/(2 L) is positive."""
+    number, rest = _in_front(written)
+    found = sp.Integer(0)
+    for equation, _ in reading.of_family[family]:
+        for term, _ in reading.terms(equation):
+            for other in reading.written(term, 0):
+                more, alike = _in_front(other)
+                found += more if alike == rest else 0
+    return found or number
+
+
+def _numbered(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A product as a number, perhaps one of the layer, times the rest."""
+    random = random_parts(product)
+    number, rest = product.as_independent(*random, as_Add=False) if random else (product, sp.Integer(1))
+    return number, rest
 
 
 def _is_stream(reading: Reading, ket: Ket) -> bool:
@@ -143,23 +178,30 @@ def _slope(reading: Reading, response: Response) -> sp.Expr | None:
     made = sp.Add(*(term for term in sp.Add.make_args(inside) if term.has(response.base)))
     if not made.has(response.base):
         return None
-    if _is_of_one_hat(made):
-        return scalar_function(scalar_function(made, response.base).expression).derivative.expression.subs(
-            H, response.base)
     slope = made.coeff(response.base)
-    return slope if sp.expand(made - slope * response.base) == 0 and _is_of_one_hat(slope) else None
+    if sp.expand(made - slope * response.base) == 0:
+        return slope if not slope.atoms(Hat, Ket) or _is_of_one_hat(slope) else None
+    number, form = _numbered(made)
+    if not _is_of_one_hat(form):
+        return None
+    return number * scalar_function(scalar_function(form, response.base).expression).derivative.expression.subs(
+        H, response.base)
 
 
-def _of_slope(sign: int, slope: sp.Expr) -> int:
+def _of_slope(reading: Reading, sign: int, slope: sp.Expr) -> int:
     """What a stream times a number of a sign and the mean of a function of one hat-ket does to it.
 
     What takes away does so in proportion where the function is not 0 at 0; what adds to it needs a mean that stays far
     out.
     """
-    if slope.is_number:
-        return int(sign * sp.sign(slope))
+    number, slope = _numbered(slope)
+    sign *= reading.sign(number)
+    if slope == 1 or not sign:
+        return sign
     hat, = slope.atoms(Hat)
     function = scalar_function(slope, hat)
+    if function.expression.free_symbols - {H}:
+        return 0
     values = function.values()(np.concatenate([-NEAR, NEAR]))
     found = sign * (int((values >= 0).all()) - int((values <= 0).all()))
     if found == TURNS:

@@ -314,8 +314,9 @@ class MatrixTerms:
             if p.transposed:
                 ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
                 name = copied_from(p.matrix.name)
-                both = size(p.matvec.vector) + size(ahead.matvec.vector) + self.number_of(name)
-                sizes[name] = max(both, sizes.get(name, both))
+                of_both = (size(p.matvec.vector), size(ahead.matvec.vector))
+                moved = sp.oo if sp.oo in of_both else sum(of_both) + self.number_of(name)
+                sizes[name] = max(moved, sizes.get(name, moved))
         for name, power in self.steps_of_vectors().items():
             sizes[name] = size(next(v for v in setting.families if v.name == made_name(MOVE, name))) + power
         return sizes
