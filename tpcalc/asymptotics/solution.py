@@ -236,6 +236,12 @@ class Solution:
         """Is all that explodes a derivative of a ket in a base ket, which bounds the ket and is none of its parts?"""
         return bool(self.explosions) and all(key.sort == DERIVATIVE for key, _ in self.explosions)
 
+    @property
+    def gradients_alone(self) -> bool:
+        """Is all that explodes made on the way back?"""
+        forward = self.counted.reading.forward
+        return bool(self.explosions) and all(key.sort == KET and key.name not in forward for key, _ in self.explosions)
+
     def classes(self, t: int) -> dict[tuple, int]:
         """Exponents of step t: of derivatives in initial vectors, in the step's own and in earlier hat-kets."""
         found: dict[tuple, int] = {}
