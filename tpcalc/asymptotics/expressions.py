@@ -16,7 +16,7 @@ from ..orders.terms import additive_terms
 from ..programs.language import Scalar, Vector
 from .factors import factors_of, normalized, squares
 from .functions import Functions
-from .graph import Fresh, Graph, Held, Mean, Node, Reference, Sized
+from .graph import Fresh, Graph, Held, Mean, Node, Over, Reference, Sized
 from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, TURNED, Unknown
 from .parts import READOUT, STREAM
 from .reading import Reading
@@ -52,7 +52,24 @@ class Expressions:
             factors.remove(norm)
             one = self.of_ket(KET, ket.vector)
             found = self.graph.times(found, self.reference(one.key, normed=True) if isinstance(one, Reference) else one)
+        own = self._over_its_whole(factors, t)
+        if own is not None:
+            return self.graph.times(found, own)
         return self.graph.times(found, *(self._factor(factor, t) for factor in factors))
+
+    def _over_its_whole(self, factors: list[sp.Expr], t: int) -> Node | None:
+        """A product that is a term of a vector, and divided by this vector's root mean square."""
+        for norm in factors:
+            base, power = norm.as_base_exp()
+            whole = [one for one in squares(base) if isinstance(one, Ket)] if power == -sp.Rational(1, 2) else []
+            if len(whole) == 1:
+                rest = sp.Mul(*(factor for factor in factors if factor is not norm))
+                share = self.reading.share_of(rest, whole[0])
+                if share is not None:
+                    number, term = share
+                    one = self.graph.node(Over, self.parts(term, t), self.of_ket(KET, whole[0].vector))
+                    return self.graph.times(self.numbers(number, t), one)
+        return None
 
     def _factor(self, factor: sp.Expr, t: int) -> Node:
         if not random_parts(factor):
@@ -203,7 +220,9 @@ class Expressions:
                              "of squares")
         size = self.graph.union([self.size(self.parts(square, 0)) for square in kets])
         if twice < 0:
-            return self.functions.shrunk(size, int(twice))
+            of = frozenset(self.reading.family(v) for one in kets for v in one.atoms(Vector)
+                           if self.reading.initial(v) is None)
+            return self.functions.shrunk(size, int(twice), kind=of)
         return self.graph.times(*[size] * int(twice))
 
     def _response(self, response: Response, t: int) -> Node:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Hashable
 
 import sympy as sp
 
@@ -48,7 +48,7 @@ class Functions:
 
     bends: what bounded functions would add, by what stands for them; arguments: what functions that are 0 at 0 and
     bounded act on, with the step and in words; rests: what functions are expanded in, with their parity; shrinks: the
-    sizes of which negative powers are taken.
+    sizes of which negative powers are taken; before: the same power at the step before.
     """
 
     def __init__(self, expressions: "Expressions") -> None:
@@ -57,6 +57,8 @@ class Functions:
         self.arguments: dict[tuple[int, str], Node] = {}
         self.rests: dict[tuple[int, str], tuple[Node, int]] = {}
         self.shrinks: dict[Unknown, Node] = {}
+        self.before: dict[Unknown, Unknown | None] = {}
+        self._of_kind: dict[tuple[Hashable, Fraction | int, int], Unknown] = {}
         self._known: dict[tuple[sp.Expr, sp.Expr], Node] = {}
         self._arguments: dict[sp.Expr, tuple[Argument, sp.Expr]] = {}
 
@@ -141,13 +143,16 @@ class Functions:
                                constant=not function.flatness,
                                some=label_of(0, argument.sources))
 
-    def shrunk(self, size: Node, power: Fraction | int, step: int | None = None) -> Node:
-        """A negative power of a size, of order one at most."""
+    def shrunk(self, size: Node, power: Fraction | int, step: int | None = None, kind: Hashable = None) -> Node:
+        """A negative power of a size, of order one at most; kind: the same at all steps."""
         if not size.refs:
             return self.graph.unit
         at = max(key.step for key in size.refs) if step is None else step
         key = Unknown(SHRINK, at, f"({size.number})**({power})")
         self.shrinks[key] = size
+        if kind is not None:
+            self.before[key] = self._of_kind.get((kind, power, at - 1))
+            self._of_kind[kind, power, at] = key
         return self.expressions.reference(key)
 
     def argument(self, function: sp.Expr) -> tuple[Argument, sp.Expr]:

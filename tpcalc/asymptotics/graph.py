@@ -12,9 +12,10 @@ from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 
 from ..orders.affine import Affine
 from . import parts
-from .forms import Form, Forms, Part, joined, multiplied, raised, to_power
+from .forms import Form, Forms, Part, joined, multiplied, raised, to_power, value_of
 from .parts import MEAN, READOUT_BIT, Label, Parts, fresh_in, possible, random_in, sure_of
 from .unknowns import KET, Bend, Unknown
+from .values import LARGE, exponent_of
 
 T = TypeVar("T")
 N = TypeVar("N", bound="Node")
@@ -261,6 +262,29 @@ class Capped(Node):
             for label in argument:
                 sources |= possible(label)
         return sources
+
+
+@dataclass(eq=False)
+class Over(Node):
+    """A term of a vector over this vector's root mean square: nothing cancels in the vector, so that the term is no
+    larger. The second node has the vector."""
+
+    def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
+        term, whole = kids
+        largest = max(whole.values(), default=None)
+        return {} if largest is None else {label: over(value, largest) for label, value in term.items()
+                                           if largest < LARGE or value > LARGE}
+
+    def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
+        """The values of the round: what is bounded grows in no loop."""
+        known = [{label: value for label, form in side.items() if (value := value_of(form, at.current)) is not None}
+                 for side in kids]
+        return {label: {None: value} for label, value in self.value(at.point, known).items()}
+
+
+def over(value: int, whole: int) -> int:
+    """The value of a quotient that is at most of order one, a bound where neither is known."""
+    return -1 if value > LARGE else min(value - 2 * exponent_of(whole), 0)
 
 
 @dataclass(eq=False)

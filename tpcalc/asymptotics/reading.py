@@ -271,12 +271,30 @@ class Reading:
         """Is a ket the other one, or what that one adds something to: a stream in the middle of a layer?"""
         if ket == whole:
             return True
+        if self.initial(ket.vector) is None and self.family(ket.vector) not in self.accumulating:
+            return False
         for e in self.equations.equations:
             if isinstance(e.target, Ket) and e.target.vector.same_family(whole.vector):
                 there = dict(zip(e.target.vector.indices, whole.vector.indices))
                 return any(isinstance(term, Ket) and term.subs(there, simultaneous=True) == ket
                            for term in additive_terms(e.value)) and all(i.is_Symbol for i in there)
         return False
+
+    def share_of(self, product: sp.Expr, whole: Ket) -> tuple[sp.Expr, sp.Expr] | None:
+        """A number and a term of a vector that is made in a layer, whose product a product is; None where none is."""
+        family = self.family(whole.vector) if self.initial(whole.vector) is None else -1
+        if family in self.accumulating:
+            return None
+        t = self.step(whole.vector)
+        for equation, e in self.of_family.get(family, []):
+            there = {i: to for i, to in zip(e.target.vector.indices, whole.vector.indices) if i.is_Symbol}
+            for term, _ in self.terms(equation):
+                for written in self.written(term, t):
+                    one = written.subs({i: to for i, to in there.items() if i != self.equations.setting.time})
+                    number = product / one
+                    if not random_parts(number) and not number.has(Ket, Hat, Bracket, Response, Expectation, Scalar):
+                        return number, one
+        return None
 
 
 def _in_front(term: sp.Expr, variable: sp.Symbol) -> sp.Expr:

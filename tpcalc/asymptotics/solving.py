@@ -2,8 +2,8 @@
 
 The least solution of equations over sums and maxima is what values tend to that start from nothing and are put in until
 they stay. Where a cycle has a positive weight they would go on for ever: what is on it explodes, and the rest goes on.
-Negative powers are held, at order one first, which bounds all others from above; then at what these bounds make of
-them, which bounds from below, and so on, until two in turn are the same.
+Negative powers are held, first at order one, or at what they were the step before, which bounds all others from above;
+then at what these bounds make of them, which bounds from below, and so on, until two in turn are the same.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Iteration:
 
     def solve(self) -> None:
         at, shrinks = self.at, self.sweep.shrinks
-        held: dict[Unknown, Parts | None] = dict.fromkeys(shrinks)
+        held: dict[Unknown, Parts | None] = {key: self.at_the_step_before(key) for key in shrinks}
         exploded = self.iterate(held)
         if exploded and shrinks:
             self._without_bound()
@@ -103,6 +103,13 @@ class _Iteration:
             if after == bound:
                 return
             bound = after
+        raise NotCovered(f"program {at.counted.reading.name}: what it divides by grows with what it divides, and "
+                         "neither settles; no rule for powers between those that exponents tend to in turn")
+
+    def at_the_step_before(self, key: Unknown) -> Parts | None:
+        """A negative power as it was, of what did not become smaller since: what becomes of it tells."""
+        before = self.at.counted.entries.functions.before.get(key)
+        return None if before is None else self.at.table.get(before)
 
     def _without_bound(self) -> None:
         """A negative power of what explodes is nothing, where it does not feed what explodes: does it without it?"""
@@ -148,7 +155,8 @@ class _Iteration:
                 moved |= self.put(key, known)
             for key in self.plain:
                 new = self.read(key)
-                more = [one for one in (at.table.get(key), fixed.get(key)) if one]
+                before = None if self.sweep.normed else at.table.get(key)
+                more = [one for one in (before, fixed.get(key)) if one]
                 moved |= self.put(key, union([new, *more]) if more else new)
             if not moved:
                 return True

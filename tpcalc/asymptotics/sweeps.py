@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Mapping, Sequence
 
 from sympy.utilities.iterables import strongly_connected_components
 
 from .entries import Entry
-from .graph import Node
+from .graph import Node, Over
 from .unknowns import SHRINK, Unknown
 
 
@@ -25,6 +26,11 @@ class Sweep:
     cyclic: bool
     nodes: Mapping[Unknown, tuple[Node, ...]]
     all: tuple[Node, ...]
+
+    @cached_property
+    def normed(self) -> bool:
+        """Is anything in it divided by a size in it, so that values may fall again?"""
+        return any(isinstance(node, Over) for node in self.all)
 
     @property
     def keys(self) -> tuple[Unknown, ...]:

@@ -84,7 +84,9 @@ def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
         return TermSign(sign, number, own)
     streams = {ket for ket in rest.atoms(Ket) if reading.initial(ket.vector) is None}
     if not streams and _is_of_one_hat(rest) and not responses:
-        return TermSign(_of_slope(reading, sign, rest), number, own, True) if kets else TermSign(sign * POINTS * _mean(rest))
+        if not kets:
+            return TermSign(sign * POINTS * _mean(rest))
+        return TermSign(_of_slope(reading, sign, rest), number, own, True)
     if len(streams) != 1 or rest.atoms(Hat):
         return UNKNOWN
     ket, = streams

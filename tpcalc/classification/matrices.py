@@ -302,7 +302,8 @@ class MatrixTerms:
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in
         front of it, the size of an update included; and of what moves trained vectors."""
-        solution, setting, sizes = self.after(step + 1), self.equations.setting, {}
+        solution, setting = self.after(step + 1), self.equations.setting
+        sizes: dict[str, sp.Expr] = {}
 
         def size(vector: Vector) -> sp.Expr:
             if setting.initial_number(vector) is not None:
