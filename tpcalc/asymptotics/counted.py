@@ -117,7 +117,7 @@ class Counted:
             if found.explosions and held and t < 2:
                 continue  # what explodes is an upper bound; the next step tells what it does
             if found.explosions or not bounded:
-                found.held = held
+                found.held, found.grows = held, not found.explosions and t > 1  # outputs that did not at the first update
                 return found
             if t > streams and found.growing(t):
                 found.grows = True

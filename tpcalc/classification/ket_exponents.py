@@ -103,7 +103,7 @@ class Reader:
             "dh": larger((changes, dx)), "update": larger(updates),
             "noise": self.adds("independent layers"), "drift": self.adds("layers"),
             "linearization": times(larger(self.error(p, exact) for p in forward), self.branch)}
-        if exact and not self.exploded:
+        if exact:
             values["drift"] = dx  # what updates add; what a skip takes away of x is no drift of theirs
         bounds = {name for name, value in values.items() if value is not None and value & 1}
         bounds |= Exponents.of_updates() if self.is_held_back() else set()
