@@ -117,7 +117,7 @@ class Counted:
             if found.explosions and held and t < 2:
                 continue  # what explodes is an upper bound; the next step tells what it does
             if found.explosions or not bounded:
-                found.held, found.grows = held, not found.explosions and t > 1  # outputs that did not at the first update
+                found.held, found.grows = held, not found.explosions and t > 1  # outputs do that did not before
                 return found
             if t > streams and found.growing(t):
                 found.grows = True

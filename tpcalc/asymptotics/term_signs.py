@@ -19,6 +19,7 @@ GROWS, TURNS, POINTS = 1, -1, 2  # what a term does to its stream: of means, in 
 FAR_OUT = np.array([20.0, 40.0, 80.0])  # as far as exponentials are numbers
 NODES = np.linspace(-8, 8, 4001)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
+SIZES = np.geomspace(1e-3, 75, 41)  # of what a hat-ket may be
 FAR_ENDS = np.geomspace(50, 600, 17)
 NEAR = np.geomspace(1e-3, 600, 61)
 LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
@@ -181,7 +182,7 @@ def _slope(reading: Reading, response: Response) -> sp.Expr | None:
     if not made.has(response.base):
         return None
     slope = made.coeff(response.base)
-    if sp.expand(made - slope * response.base) == 0:
+    if not slope.has(response.base) and sp.expand(made - slope * response.base) == 0:
         return slope if not slope.atoms(Hat, Ket) or _is_of_one_hat(slope) else None
     number, form = _numbered(made)
     if not _is_of_one_hat(form):
@@ -193,8 +194,8 @@ def _slope(reading: Reading, response: Response) -> sp.Expr | None:
 def _of_slope(reading: Reading, sign: int, slope: sp.Expr) -> int:
     """What a stream times a number of a sign and the mean of a function of one hat-ket does to it.
 
-    What takes away does so in proportion where the function is not 0 at 0; what adds to it needs a mean that stays far
-    out.
+    The mean needs one sign, however large the hat-ket. What takes away does so in proportion where the function is not
+    0 at 0; what adds to the stream needs a mean that stays far out.
     """
     number, slope = _numbered(slope)
     sign *= reading.sign(number)
@@ -204,8 +205,8 @@ def _of_slope(reading: Reading, sign: int, slope: sp.Expr) -> int:
     function = scalar_function(slope, hat)
     if function.expression.free_symbols - {H}:
         return 0
-    values = function.values()(np.concatenate([-NEAR, NEAR]))
-    found = sign * (int((values >= 0).all()) - int((values <= 0).all()))
+    means = np.array([float(WEIGHTS @ function.values()(size * NODES)) for size in SIZES])
+    found = sign * (int((means > 0).all()) - int((means < 0).all()))
     if found == TURNS:
         return TURNS if not function.flatness else 0
     return GROWS if found > 0 and _mean(slope) else 0
@@ -216,6 +217,7 @@ def _restores_or_grows(sign: int, form: sp.Expr) -> int:
     does not vanish far out, or takes away in proportion near 0."""
     values = scalar_function(form).values()
     products = sign * np.concatenate([values(NEAR) * NEAR, values(-NEAR) * -NEAR])
-    if (products <= 0).all():
-        return TURNS if scalar_function(form).flatness == 1 else 0
+    if (products <= 0).all():  # relu takes nothing away of what is negative
+        near = scalar_function(form).values()(np.array([NEAR[0], -NEAR[0]]))
+        return TURNS if scalar_function(form).flatness == 1 and near.all() else 0
     return GROWS if (products >= 0).all() and not scalar_function(form).vanishes else 0
