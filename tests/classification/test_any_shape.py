@@ -147,8 +147,7 @@ def test_programs(recipe: Recipe, names: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("recipe, said", [
-    (Recipe(tied=True), "a matrix that all layers share"),
-    (Recipe(phi="tanh", decay=True), "sizes of nonlinear networks are counted without decay")], ids=str)
+    (Recipe(tied=True), "a matrix that all layers share")], ids=str)
 def test_what_has_no_rule_is_named(recipe: Recipe, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.classify(H, H, training_program(recipe))

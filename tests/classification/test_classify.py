@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
-from tpcalc.classification.verdict import judge_exponents
 from tpcalc.propagators.limit_cell import limit_cell
 from tpcalc.programs.language import MatVec
 
@@ -106,22 +105,21 @@ def test_exponents_at_a_point_are_those_of_its_region() -> None:
 @settings(max_examples=12, deadline=None)
 @given(alpha=rationals, gamma=rationals)
 def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, gamma) -> None:
-    """Two counts of one program, of coefficients and of random variables; the second gives upper bounds."""
-    from tpcalc.classification import ket_exponents
+    """Two counts of one program, of random variables and of coefficients: outputs, and what explodes."""
+    from tpcalc.classification.exponents import counting_of
     from tpcalc.orders import settled_orders
 
     at = ((ALPHA, sp.sympify(alpha)), (GAMMA, sp.sympify(gamma)))
-    equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))
-    orders = settled_orders(equations, at=at)
-    read = ket_exponents.exponents_of_kets(equations, orders.cells[0])
-    v = tp.classify(alpha, gamma)
-    again = judge_exponents(v.alpha, v.gamma, orders.cells[0].region, read)
-    if v.stable_at_init and v.exponents["change of f"] <= 0:
-        smooth = "linearization error of a layer"  # of an activation in the linear one's place
-        assert {**again.exponents, smooth: 0} == {**v.exponents, smooth: 0}
-    for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "feature_learning",
-                 "redundant"):
-        assert getattr(again, flag) in (getattr(v, flag), None), flag
+    net = tp.ResNet()
+    cell, = settled_orders(tp.recursion(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))), at=at).cells
+    found = counting_of(net, at).solution(dict(at))
+    assert bool(found.explosions) == bool(cell.explosions) or cell.of("f", 1).at(()) > 0
+    if not found.explosions:
+        for step in (0, 1):
+            for name in ("f", "chi"):
+                assert found.size(name, step).exponent == cell.of(name, step).at(()), (name, step)
+    elif found.explosions[0][0].step == 0:
+        assert found.rate(found.explosions[0][1]) == cell.explosions[0][1].at(())
 
 
 NONLINEAR = [tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("abs"), tp.ResNet("relu", "pre_nonlin"),

@@ -20,9 +20,13 @@ PARTS = json.loads((Path(__file__).parents[1] / "references" / "measured_slopes.
 MOST_REFUSED = 1 / 8
 LOOPS = [row["name"] for row in PARTS["loops"]]
 QUICK = (7, 25)
-# What the engine that counts monomials says and is not so; it refuses W x - tanh(x) and W x - x^3/4 only under names.
-WRONG = frozenset({2, 3, 9, 15, 20, 26, 33, 38})
-WRONG_LOOPS, ALL_LOOPS = frozenset({2, 3, 4, 5}), frozenset(range(6))
+# W x - silu(x) at alpha = 3/4 decays like exp(-c L^(1/4)), by less than 1/e over these depths, and h is a mean over
+# layers, of which the first L^(3/4) still keep theirs.
+TOO_SLOW = frozenset({50})
+# Refused, by what is in the way: what layers hand on is normalized (7, 13, 25, 31); loops through cos, sin or a
+# slope of a stream that has grown, of no sign (2, 26, 44, 56); a branch whose size its own terms decide in turn (1);
+# Adam and signs where gradients change their power (28, 46); exponents that change for ever (21).
+REFUSED = frozenset({1, 2, 7, 13, 21, 25, 26, 28, 31, 44, 46, 56})
 H = 0.5
 
 
@@ -40,12 +44,6 @@ def assert_right(row: dict[str, Any], named: bool = True) -> None:
         pytest.skip(f"refused: {refusal}")
     found = compared(row, verdict.exponents, verdict.bounds)
     assert all(one.agrees for one in found), f"{verdict.name}: " + "; ".join(map(str, found))
-
-
-def wrong_so_far(number: int, known: frozenset[int]) -> Any:
-    """A case that the engine which counts monomials gets wrong: strict, so that it is taken off when it is right."""
-    marks = [pytest.mark.xfail(strict=True, reason="loops through functions have no sign yet")] * (number in known)
-    return pytest.param(number, marks=marks)
 
 
 def test_stored_networks_are_those_that_are_drawn() -> None:
@@ -104,32 +102,49 @@ def test_exponentials_are_no_powers() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [wrong_so_far(seed, WRONG) for seed in range(60)])
+@pytest.mark.parametrize("seed", sorted({*range(60)} - TOO_SLOW))
 def test_verdicts_say_what_real_networks_show(seed: int) -> None:
     assert_right(PARTS["drawn"][seed])
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="gates and norms behind branches are refused yet")
-def test_few_are_refused() -> None:
-    """Counted before any is left out."""
+def test_what_decays_too_slowly_to_be_measured_decays() -> None:
+    for seed in TOO_SLOW:
+        verdict = verdict_on(PARTS["drawn"][seed])
+        assert verdict.name == "decays"
+        found = compared(PARTS["drawn"][seed], verdict.exponents, verdict.bounds)
+        assert all(one.measured.slope < -0.1 or one.agrees for one in found)
+
+
+def refusals() -> dict[int, str]:
     refused = {}
     for row in PARTS["drawn"]:
         try:
             verdict_on(row)
         except Refused as refusal:
             refused[row["seed"]] = str(refusal)
-    assert len(refused) <= MOST_REFUSED * 60, refused
+    return refused
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [wrong_so_far(number, WRONG_LOOPS) for number in range(len(LOOPS))], ids=LOOPS)
+def test_no_others_are_refused() -> None:
+    """Counted before any is left out."""
+    assert refusals().keys() == REFUSED
+
+
+@pytest.mark.xfail(strict=True, reason="norms of what layers hand on are refused yet")
+def test_few_are_refused() -> None:
+    assert len(REFUSED) <= MOST_REFUSED * 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(LOOPS)), ids=LOOPS)
 def test_loops_have_signs(number: int) -> None:
     assert_right(PARTS["loops"][number])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [wrong_so_far(number, ALL_LOOPS) for number in range(len(LOOPS))], ids=LOOPS)
+@pytest.mark.parametrize("number", range(len(LOOPS)), ids=LOOPS)
 def test_loops_have_signs_where_functions_have_no_names(number: int) -> None:
     assert_right(PARTS["loops"][number], False)
 

@@ -12,7 +12,6 @@ import tpcalc as tp
 from tpcalc.classification.counted import counted_program
 from tpcalc.classification.matrices import training_terms
 from tpcalc.limits.slow_streams import normal_form
-from tpcalc.orders import Label
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 
@@ -118,26 +117,6 @@ def test_a_learned_skip_that_damps_keeps_what_it_finds() -> None:
     assert not any(location.statement.target.name.startswith("dx_") for location in one.locations())
     found = normal_form(one)
     assert not found.forgets and not found.explodes
-
-
-def test_parts_that_may_be_averaged_are_all_their_parts() -> None:
-    """Every product of two parts, against sets written out."""
-    labels = [Label.of(frozenset(sure), frozenset(maybe)) for sure in ((), (0,), (1,), (-1,), (0, -1))
-              for maybe in ((), (0,), (1, 2), (0, 1, -1))]
-    for one in labels:
-        for two in labels:
-            products = {a.sources ^ b.sources | kept for a in one.each() for b in two.each()
-                        for kept in map(frozenset, _subsets(a.sources & b.sources))}
-            assert {label.sources for label in one.times(two).each()} == products
-        random = [label.sources for part in one.random() for label in part.each()]
-        assert sorted(map(sorted, random)) == sorted(sorted(label.sources) for label in one.each() if label.sources)
-        within = {label.sources for part in one.within(frozenset((0, -1))) for label in part.each()}
-        assert within == {label.sources for label in one.each() if label.sources <= {0, -1}}
-
-
-def _subsets(sources: frozenset[int]) -> list[tuple[int, ...]]:
-    ordered = sorted(sources)
-    return [tuple(s for i, s in enumerate(ordered) if bits >> i & 1) for bits in range(2**len(ordered))]
 
 
 @pytest.mark.slow

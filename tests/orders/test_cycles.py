@@ -10,15 +10,14 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.classification.exponents import ALPHA, GAMMA, general_equations
-from tpcalc.orders import settled_orders
+from tpcalc.classification.exponents import ALPHA, GAMMA, Counting, counting_of
 from tpcalc.orders.affine import Affine
 from tpcalc.orders.cycles import growth
 from tpcalc.orders.exponent import Exponent
 from tpcalc.orders.quantities import Quantity, Sort
 from tpcalc.orders.region import Region
 
-NODES = [Quantity(Sort.KET, 0, number) for number in range(4)]
+NODES = [Quantity(Sort.COEFFICIENT, 0, number) for number in range(4)]
 Walks = list[dict[tuple[Quantity, Quantity], Fraction]]  # by layers that are passed
 
 
@@ -66,6 +65,8 @@ def test_where_cycles_change_places_all_their_forms_are_found() -> None:
 @pytest.mark.parametrize("phi, alpha, gamma, step", [("relu", 0, 1, 0), ("linear", 0, 1, 0), ("relu", 1, -1, 1)])
 def test_nothing_is_counted_after_what_explodes(phi: str, alpha: int, gamma: int, step: int) -> None:
     at = ((ALPHA, sp.Integer(alpha)), (GAMMA, sp.Integer(gamma)))
-    cell, = settled_orders(general_equations(tp.ResNet(phi), at), at=at).cells
-    assert {quantity.step for quantity, _ in cell.explosions} == {step}
-    assert max(quantity.step for quantity in cell.exponents) == step
+    counting = counting_of(tp.ResNet(phi), at)
+    assert isinstance(counting, Counting)
+    found = counting.solution(dict(at))
+    assert {key.step for key, _ in found.explosions} == {step}
+    assert max(key.step for key in found.table) == step

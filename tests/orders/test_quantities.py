@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from fractions import Fraction
 from itertools import combinations
 
 import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.orders import Affine, BaseQuantity, KetTerms, Label, Quantity, Sort, Terms
-from tpcalc.orders.parts import BoundedMonomial, Parts
+from tpcalc.orders import BaseQuantity, Quantity, Sort, Terms
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.orders.monomials import counted_scalar
 from tpcalc.orders.terms import is_carried, additive_terms
@@ -21,9 +19,7 @@ from tpcalc.programs.language import Family, Scalar
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 EVERY = [Quantity.scalar("f", 1), Quantity.scalar("chi", 1), Quantity.covariance(0, 1, 0, 2),
          Quantity.coefficient(0, 1, BaseQuantity(-1, 0)), Quantity.coefficient(0, 1, BaseQuantity(0, 0)),
-         Quantity.coefficient(0, 1, BaseQuantity(0, 0, True)), Quantity(Sort.KET, 1, 0), Quantity(Sort.CHANGE, 1, 0),
-         Quantity(Sort.KET, 1, 0, label=Label(True)), Quantity(Sort.KET, 1, 0, label=Label(fresh=(0, 2))),
-         Quantity(Sort.DERIVATIVE, 1, 0, BaseQuantity(0, 1))]
+         Quantity.coefficient(0, 1, BaseQuantity(0, 0, True))]
 
 
 def test_quantities_are_in_a_total_order_that_equality_and_hashes_follow() -> None:
@@ -40,31 +36,6 @@ def test_kinds_forget_steps_and_are_written_as_documented() -> None:
     assert [kind_of(q.at_step(5)) for q in EVERY[:6]] == [kind_of(q) for q in EVERY[:6]]
     assert kind_of(Quantity.covariance(0, 1, 1, 1)).written == ("C", 0, 1)
     assert kind_of(Quantity.coefficient(1, 3, BaseQuantity(2, 4))) == Kind(Sort.COEFFICIENT, 1, 0, 4)
-
-
-def test_only_what_two_factors_share_can_be_averaged() -> None:
-    slow, fresh, both = Label(True), Label(fresh=(1,)), Label(True, (1,))
-    assert Label.of(slow.sources | fresh.sources) == both
-    parts = [Parts.single(label, frozenset((BoundedMonomial(Affine.number(0, 0)),))) for label in (slow, fresh)]
-    assert [label for label, _ in parts[0].times(parts[1])] == [both]
-    assert {label for label, _ in parts[1].times(parts[1])} == {Label(maybe=(1,))}
-
-
-@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh")], ids=str)
-def test_in_another_growing_variable_layers_are_a_number_of_order_one(net: tp.ResNet) -> None:
-    """Branch multipliers m^-alpha in a size m that is not the depth: a sum over the layers is then no power of m."""
-    kets = tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))
-    depth, other = kets.setting.depth, sp.Symbol("m", positive=True)
-    equations = replace(kets, equations=tuple(replace(e, value=e.value.replace(
-        lambda p: isinstance(p, sp.Pow) and p.base == depth, lambda p: other**p.exp)) for e in kets.equations))
-    assert KetTerms(equations).parameters == () and KetTerms(equations, growing=other).parameters == (ALPHA, GAMMA)
-    for t in (0, 1):
-        of_depth, of_other = KetTerms(kets), KetTerms(equations, growing=other)
-        sweeps = {(one.target, one.rule, one.weight) for one in of_depth.of_step(t)}
-        without = {(one.target, one.rule, one.weight) for one in of_other.of_step(t)}
-        gained = {"layers": 1, "independent layers": Fraction(1, 2)}
-        assert {(q, rule, w.constant + gained.get(rule, 0)) for q, rule, w in without} == {
-            (q, rule, w.constant) for q, rule, w in sweeps}
 
 
 def test_a_recursion_counts_in_another_variable_too() -> None:

@@ -7,11 +7,11 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus.kets import Expectation, Ket
-from tpcalc.orders import EXPLODES, Affine, BaseQuantity, Exponent, KetTerms, Quantity, Region, Sort
+from tpcalc.asymptotics import DERIVATIVE, KET, Counted, Unknown
+from tpcalc.asymptotics.factors import centered_pairs
+from tpcalc.orders import EXPLODES, Affine, BaseQuantity, Exponent, Quantity, Region
 from tpcalc.orders.cell import Cell
-from tpcalc.orders.demand import demanded
 from tpcalc.orders.forgetting import _sign
-from tpcalc.orders.ket_factors import centered_pairs
 from tpcalc.orders.layer_functions import LAYER_TIME, sign_on_layers
 from tpcalc.orders.terms import Contribution
 from tpcalc.programs.language import Family, Vector
@@ -34,10 +34,13 @@ def test_what_grows_or_explodes_is_not_bounded(exponents: tuple, bounded: bool) 
 
 
 def test_derivatives_that_explode_are_no_parts_of_kets() -> None:
-    derivative, ket = Quantity(Sort.DERIVATIVE, 1, 0, BaseQuantity(0, 1)), Quantity(Sort.KET, 1, 0)
-    assert Cell(Region(0), {}, ((derivative, EXPLODES),)).bends_alone
+    solution = Counted(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))).at({}, 1)
+    derivative, ket = Unknown(DERIVATIVE, 1, 0, BaseQuantity(0, 1)), Unknown(KET, 1, 0)
+    solution.explosions = [(derivative, None)]
+    assert solution.derivatives_alone
     for keys in ((), (ket,), (derivative, ket), (ket, derivative)):
-        assert not Cell(Region(0), {}, tuple((key, EXPLODES) for key in keys)).bends_alone
+        solution.explosions = [(key, None) for key in keys]
+        assert not solution.derivatives_alone
 
 
 def test_loops_through_variances_keep_their_sign_and_others_have_none() -> None:
@@ -59,6 +62,7 @@ def test_means_are_taken_from_the_terms_that_they_are_of() -> None:
 
 
 def test_derivatives_in_initial_vectors_are_those_of_step_minus_one() -> None:
-    equations = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling()))
-    initial = [base for _, _, base in demanded(KetTerms(equations), 1) if base.is_initial]
+    counted = Counted(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling())))
+    counted.at({}, 2)
+    initial = [key.base for key in counted.entries.of if key.base is not None and key.base.is_initial]
     assert initial and {base.step for base in initial} == {-1}

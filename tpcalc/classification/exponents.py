@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import Mapping, Union
+from typing import Mapping, Sequence, Union
 
 import sympy as sp
 
 from .._types import Fields
-from ..calculus import KetEquations, RecursionEquations, kets
-from ..calculus.recursion import derive_recursion
-from ..calculus.memory import decays
+from ..asymptotics import Counted, Solution
+from ..asymptotics.cells import Cell, Evaluated, Point, cells, inner_walls
+from ..asymptotics.values import LARGE, axes
+from ..calculus import kets
 from ..calculus.setting import Setting
 from ..errors import NotCovered
-from ..orders import EXPLODES, Affine, Exponent, Hypotheses, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
 from ..limits.uncounted import require_no_explosion
+from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of
 from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
 from ..programs.language import NonlinearOuter, Vector
 from ..programs.program import Assign, Program, mapped
-from . import coefficient_exponents, ket_exponents
+from .ket_exponents import rate_of, exponents_of_kets
 from .sizes import Exponents
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -32,30 +34,158 @@ Network = Union[ResNet, Program]
 
 
 def exponents_of(net: Network, at: Values = ()) -> tuple[tuple[Region, Exponents], ...]:
-    """The exponents of a network's training on regions that cover the (alpha, gamma) plane.
+    """The exponents of a network's training on regions that cover the plane of its symbols, (alpha, gamma) or others.
 
-    Linear networks are read off their recursion, others off their ket equations, whose exponents are upper bounds,
-    reached unless something cancels that no rule knows. at: values of alpha and gamma; then there is one region.
-    Raises ``ValueError`` for a network with a statement that no rule covers, naming it.
+    Exponents are read off evaluated ket equations; they are upper bounds, reached unless something cancels that no rule
+    knows, in linear networks all are. at: rational values of alpha and gamma; then there is one region. Raises
+    ``ValueError`` for a network with a statement that no rule covers, naming it.
     """
-    return _exponents_of(net, tuple(at))
+    return _at_point(net, tuple(at)) if at else _on_plane(net)
 
 
 @lru_cache(maxsize=256)
-def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], ...]:
-    equations = general_equations(net, at)
-    if isinstance(equations, DepthIndependentRegime):
-        size = 0 if at else 2
-        return ((Region(size), equations.exponents(size)),)
-    found = settled_orders(equations, at=at)
-    for cell in found.cells:
-        cell.require_forgotten(found.parameters)
-    if isinstance(equations, RecursionEquations):
-        return tuple((cell.region, coefficient_exponents.exponents_of_coefficients(equations, found, cell))
-                     for cell in found.cells)
-    require_no_explosion(_program(net), found.cells)
-    return tuple((cell.region, ket_exponents.exponents_of_kets(equations, cell, found.contributions))
-                 for cell in found.cells)
+def _at_point(net: Network, at: Values) -> tuple[tuple[Region, Exponents], ...]:
+    counting = counting_of(net, at)
+    if isinstance(counting, DepthIndependentRegime):
+        return ((Region(0), counting.exponents(0)),)
+    return ((Region(0), counting.read(counting.solution(dict(at)))),)
+
+
+@lru_cache(maxsize=32)
+def _on_plane(net: Network) -> tuple[tuple[Region, Exponents], ...]:
+    counting = counting_of(net)
+    if isinstance(counting, DepthIndependentRegime):
+        return ((Region(2), counting.exponents(2)),)
+    return counting.regions()
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A program whose powers of L are counted; linear: is every vector linear in vectors and matrices?"""
+
+    program: Program
+    counted: Counted
+    linear: bool
+
+    def solution(self, values: Mapping[sp.Symbol, sp.Expr], directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
+        """The steps that decide those of all."""
+        found = self.counted.settled(values, directions=directions)
+        found.require_forgotten()
+        require_no_explosion(self.program, bool(found.explosions) and not found.gradients_alone)
+        return found
+
+    def read(self, solution: Solution) -> Exponents:
+        return exponents_of_kets(solution, exact=self.linear)
+
+    def regions(self) -> tuple[tuple[Region, Exponents], ...]:
+        """Exponents on the faces of all dimensions into which walls between cells divide the space of the symbols."""
+        size = len(self.counted.parameters)
+        if not size:
+            return ((Region(0), self.read(self.solution({}))),)
+        divided = cells(self._evaluated, size)
+        walls = inner_walls(divided)
+        found: list[tuple[Region, Exponents]] = []
+        faces = [Region(size)]
+        for wall in walls:
+            faces = [part for face in faces for _, part in face.split(wall)]
+        for face in faces:
+            flat = len(face.equations)
+            found.append((face, self._inside(divided, face) if not flat else self._on_face(divided, face)))
+        return tuple(found)
+
+    def _at(self, point: Point) -> dict[sp.Symbol, sp.Expr]:
+        return {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
+
+    def _evaluated(self, point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
+        solution = self.solution(self._at(point), directions)
+        found = self.read(solution)
+        return evaluation(solution, found)
+
+    def _inside(self, divided: Sequence[Cell[Exponents]], face: Region) -> Exponents:
+        """What a cell says of an open face."""
+        point = face.point()
+        assert point is not None
+        held = next((cell for cell in divided if all(wall.at(point) >= 0 for wall in cell.walls)), None)
+        return held.found.answer if held is not None else self._evaluated(point, axes(face.size)).answer
+
+    def _on_face(self, divided: Sequence[Cell[Exponents]], face: Region) -> Exponents:
+        """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
+        points."""
+        points = spanning(face)
+        read = [self.read(self.solution(self._at(point))) for point in points]
+        for cell in divided:
+            if all(wall.at(point) >= 0 for wall in cell.walls for point in points):
+                beside = cell.found.answer
+                if all(_are(beside, point, one) for point, one in zip(points, read)):
+                    return beside
+        return along(points, read)
+
+
+def evaluation(solution: Solution, found: Exponents) -> Evaluated[Exponents]:
+    """What is read, with the affine forms that divide cells."""
+    forms = {one.name: form for one in Exponents.sizes() for form in getattr(found, one.name).forms}
+    forms |= {"at first": form for form in found.at_first.forms}
+    rates = {f"rate of {key.name} {key.step}": form for key, v in solution.explosions
+             for form in rate_of(solution, v).forms}
+    hidden = {f"{key.name} {key.step}": solution.form(value) for key, value in solution.thresholds().items()}
+    inside = {name: form for name, form in hidden.items() if form is not None}
+    outputs = {f"output {number}": form for number, form in enumerate(map(solution.form, solution.outputs()))
+               if form is not None}
+    growing = {f"growth {number}": solution.scale.form(value) for number, value in enumerate(
+        x for pair in (solution.growing(solution.steps - 1) if solution.grows else []) for x in pair if x < LARGE)}
+    zeros = {**rates, **inside, **outputs, **growing}
+    return Evaluated(found, {**forms, **zeros}, frozenset(zeros))
+
+
+def spanning(face: Region) -> list[Point]:
+    """Points inside a face, as many as affine forms on it are told by."""
+    first = face.point()
+    assert first is not None
+    found = [first]
+    for direction in directions_in(face):
+        step = Fraction(1)
+        while not face.contains(tuple(x + step * d for x, d in zip(first, direction))):
+            step = -step if step > 0 else -step / 2
+        found.append(tuple(x + step * d for x, d in zip(first, direction)))
+    return found
+
+
+def directions_in(face: Region) -> list[Point]:
+    """Directions along which a face extends."""
+    equations = sp.Matrix([[sp.Rational(a.numerator, a.denominator) for a in form.slopes] for form in face.equations])
+    return [tuple(Fraction(int(x.p), int(x.q)) for x in one) for one in equations.nullspace()]
+
+
+def _are(forms: Exponents, point: Point, there: Exponents) -> bool:
+    """Are exponents at a point what forms are there?"""
+    same = ("grows", "exact", "bounds")
+    return (all(getattr(forms, name) == getattr(there, name) for name in same) and forms.at(point) == there.at(())
+            and [(t, v.at(point)) for t, v in forms.explosions] == [(t, v.at(())) for t, v in there.explosions]
+            and forms.at_first.at(point) == there.at_first.at(()))
+
+
+def along(points: Sequence[Point], read: Sequence[Exponents]) -> Exponents:
+    """Affine exponents from their values at points that span a face."""
+    sizes: Fields = {one.name: _form_through(points, [getattr(e, one.name) for e in read]) for one in Exponents.sizes()}
+    rates = tuple((step, _form_through(points, [e.explosions[number][1] for e in read]))
+                  for number, (step, _) in enumerate(read[0].explosions))
+    return replace(read[0], **sizes, explosions=rates, at_first=_form_through(points, [e.at_first for e in read]))
+
+
+def _form_through(points: Sequence[Point], values: Sequence[Exponent]) -> Exponent:
+    """The exponent that has these values, one form."""
+    if any(not one.forms for one in values):
+        return values[0]
+    size, heights = len(points[0]), [next(iter(one.forms)).constant for one in values]
+    moved = [[y - x for x, y in zip(points[0], point)] for point in points[1:]]
+    slopes = [Fraction(0)] * size
+    if moved:
+        rows = sp.Matrix([[sp.Rational(x.numerator, x.denominator) for x in row] for row in moved])
+        rises = sp.Matrix([sp.Rational((h - heights[0]).numerator, (h - heights[0]).denominator) for h in heights[1:]])
+        solved = rows.T * (rows * rows.T).LUsolve(rises)
+        slopes = [Fraction(int(x.p), int(x.q)) for x in solved]
+    constant = heights[0] - sum((a * x for a, x in zip(slopes, points[0])), Fraction(0))
+    return Exponent.single(Affine(tuple(slopes), constant))
 
 
 def require_frozen_embedding_readout(net: Network | Transformer) -> None:
@@ -81,13 +211,25 @@ class DepthIndependentRegime:
         return Exponents(**everything, explosions=((0, rate),) if self.explodes else ())
 
 
-@lru_cache(maxsize=64)
-def general_equations(net: Network, at: Values = ()) -> KetEquations | RecursionEquations | DepthIndependentRegime:
-    """The recursion of a network's training where it is linear, its ket equations else, in normal form.
+def counting_of(net: Network, at: Values = ()) -> Counting | DepthIndependentRegime:
+    """A network's training by its ket equations in normal form; a ResNet is trained by plain SGD.
 
-    A ResNet is trained by plain SGD. at: values of alpha and gamma, which some layers need to be judged at all.
+    They are written in symbols, once for all points, unless what layers do can be judged at the values ``at`` alone.
     """
     require_frozen_embedding_readout(net)
+    if at:
+        try:
+            found = _counting(net, ())
+        except NoStreams:
+            pass
+        else:
+            if isinstance(found, DepthIndependentRegime) or found.counted.is_gradual(dict(at)):
+                return found
+    return _counting(net, at)
+
+
+@lru_cache(maxsize=32)
+def _counting(net: Network, at: Values) -> Counting | DepthIndependentRegime:
     one = _with_numbers(_program(net), at)
     depth = Setting.of(one).depth
     if depth is None:
@@ -95,14 +237,7 @@ def general_equations(net: Network, at: Values = ()) -> KetEquations | Recursion
     found = normal_form(one, depth)
     if found.explodes or found.forgets:
         return DepthIndependentRegime(bool(found.explodes))
-    equations = kets(found.program)
-    if is_linear_program(found.program):
-        return derive_recursion(equations)
-    for matrix in equations.setting.trained():
-        if decays(equations.setting, matrix):
-            raise NotCovered(f"program {one.name}: updates scale {matrix}, as weight decay does, and with it what an "
-                             "activation acts on; sizes of nonlinear networks are counted without decay")
-    return equations
+    return Counting(_program(net), Counted(kets(found.program)), is_linear_program(found.program))
 
 
 def _program(net: Network) -> Program:
@@ -131,36 +266,26 @@ def _with_numbers(one: Program, at: Values) -> Program:
 def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:
     """The region that a point lies in, and the exponents there; of a rational point, the point itself."""
     at: Values = ((ALPHA, alpha), (GAMMA, gamma))
-    whole = isinstance(net, ResNet) and net.is_linear and isinstance(net.block, str)  # the plane, divided once
-    if not whole and alpha.is_Rational and gamma.is_Rational:
-        (only,) = exponents_of(net, at)
-        return only
-    try:
-        regions = exponents_of(net)
-    except NoStreams:  # what the layers do may depend on alpha
+    if alpha.is_Rational and gamma.is_Rational:
         (only,) = exponents_of(net, at)
         return only
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
-    return next((region, found) for region, found in regions if region.contains(point))
+    return next((region, found) for region, found in exponents_of(net) if region.contains(point))
 
 
 def exponents_by_matrix(net: ResNet, alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Exponents:
-    """The exponents of a nonlinear network whose matrices have rational update exponents of their own.
+    """The exponents of a network whose matrices have rational update exponents of their own.
 
-    Terms are counted once, in symbols, for all exponents that are asked for. Raises ``ValueError`` as ``exponents_of``.
+    Terms are written once, in symbols, for all exponents that are asked for. Raises ``ValueError`` as ``exponents_of``.
     """
-    counted, names = _in_symbols(net)
-    found = settled_orders(counted.there({names["alpha"]: alpha, **{names[m]: g for m, g in gammas.items()}}))
-    cell, = found.cells
-    cell.require_forgotten(())
-    assert isinstance(counted.program, KetEquations)
-    return ket_exponents.exponents_of_kets(counted.program, cell, found.contributions)
+    counting, names = _in_symbols(net)
+    return counting.read(counting.solution({names["alpha"]: alpha, **{names[m]: g for m, g in gammas.items()}}))
 
 
 @lru_cache(maxsize=8)
-def _in_symbols(net: ResNet) -> tuple[Hypotheses, dict[str, sp.Symbol]]:
+def _in_symbols(net: ResNet) -> tuple[Counting, dict[str, sp.Symbol]]:
     names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.trained_of_block}}
-    equations = general_equations(program(net, SGD(), Parametrization(depth=names)))
-    if not isinstance(equations, KetEquations):
-        raise NotCovered(f"net: got {net!r}; expected nonlinear ones, whose layers do not explode by themselves")
-    return Hypotheses(equations), names
+    counting = counting_of(program(net, SGD(), Parametrization(depth=names)))
+    if isinstance(counting, DepthIndependentRegime):
+        raise NotCovered(f"net: got {net!r}; expected ones whose layers do not explode by themselves")
+    return counting, names

@@ -9,8 +9,8 @@ import sympy as sp
 
 from .._types import Fields
 from ..errors import NotCovered
-from ..orders import Exponent, Region, join
-from ..orders.quantities import Quantity
+from ..asymptotics import KET, SCALAR, Unknown
+from ..orders import Exponent, Region
 from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet
 from ..programs.blocks import Branch, named_family
@@ -20,7 +20,7 @@ from ..programs.indices import L, l, t
 from ..programs.language import Matrix, Mean, Scalar, Vector
 from ..programs.program import Assign, Statement, mapped
 from .exponents import ALPHA, GAMMA
-from .ket_exponents import exponents_of_kets
+from .ket_exponents import exponent, larger, exponents_of_kets
 from .matrices import MatrixTerms, MatrixVerdict, MatrixVerdicts
 from .sizes import Exponents
 from .verdict import Verdict, judge_exponents
@@ -46,10 +46,9 @@ def of_zero(net: ResNet, scale: Parametrization, names: tuple[str, ...]) -> Verd
     >>> of_zero(tp.ResNet("relu", "mlp"), scale, ("W2",)).name
     'ODE limit'
     """
-    terms = MatrixTerms.of(from_zero(program(net, SGD(), scale), *names), UPDATES)
-    cell, = terms.counted.after(UPDATES + 1)
-    last = min((quantity.step for quantity, _ in cell.explosions), default=UPDATES)
-    exponents = exponents_of_kets(terms.equations, cell, terms.counted.upto(frozenset(), last), last)
+    terms = MatrixTerms.of(from_zero(program(net, SGD(), scale), *names))
+    solution = terms.after(UPDATES + 1)
+    exponents = exponents_of_kets(solution, solution.steps - 1, terms.exact)
     found = judge_exponents(scale.alpha, None, Region(0), exponents, JointVerdicts(net, scale), ())
     said = (one.replace("one step changes", f"{UPDATES} steps change") for one in found.reasons)
     return replace(found, reasons=(*said, f"counted: over {UPDATES} updates, the first of which moves "
@@ -103,14 +102,15 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
         ends = s.target == gradient[t, l - 1]
         return [written, *([Assign(mean, Mean(gradient[t, l] * value[t, l]))] if ends else [])]
 
-    terms = MatrixTerms.of(replace(one, body=mapped(one.body, closed)), 1)
-    cell, = terms.counted.after(1)
+    terms = MatrixTerms.of(replace(one, body=mapped(one.body, closed)))
+    solution = terms.after(1)
     families = terms.equations.setting.families
 
     made = {n for n, v in enumerate(families) for p in terms.equations.setting.products
             if not p.transposed and p.location.statement.target.same_family(v)}
     stream = {n for n, v in enumerate(families) if v.same_family(x[t, l])}
-    x_init, h_init = (join(terms.size(cell, 0, number) for number in chosen) for chosen in (stream, made))
+    x_init, h_init = (exponent(solution, larger(solution.value_of(Unknown(KET, 0, number)) for number in chosen))
+                      for chosen in (stream, made))
     nothing: Fields = {one.name: Exponent() for one in Exponents.sizes()}
     still = replace(Exponents(**nothing, exact=False), x_init=x_init, h_init=h_init)
-    return still, cell.of(Quantity.scalar("gate", 0))
+    return still, exponent(solution, solution.value_of(Unknown(SCALAR, 0, "gate")))

@@ -8,12 +8,11 @@ import sympy as sp
 
 from .._types import Number
 from .._checks import exponent, instance
+from ..asymptotics import KET, Counted, Term, Unknown
 from ..calculus import kets
-from ..calculus.kets import Ket
 from ..derivations.printing import latex
 from ..errors import Divergence
 from ..limits.trained_vectors import with_moves
-from ..orders import Sort, join, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -70,16 +69,15 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
             raise ValueError(f"{name}: got {value}; expected a rational number")
     require_frozen_embedding_readout(net)
     equations = kets(with_moves(program(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
-    found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))
-    cell = found.cells[0]
-    if cell.explosions or cell.grows:
+    counted = Counted(equations)
+    solution = counted.settled({s: v for s, v in ((ALPHA, a), (GAMMA, g)) if s in counted.parameters})
+    if solution.explosions or solution.grows:
         raise Divergence(f"alpha = {a}, gamma = {g}: sizes grow with depth or from step to step; tp.classify says why")
-    sizes: dict[tuple[int, sp.Expr], list] = {}
-    for one in cell.contributions:
-        is_part = (one.target.sort, one.target.step) == (Sort.KET, 1)
-        if is_part and isinstance(equations.equations[one.equation].target, Ket):
-            sizes.setdefault((one.equation, one.term), []).append(one)
+    found: dict[tuple[int, sp.Expr], list[Term]] = {}
+    for family in counted.reading.of_family:
+        for one in solution.terms(Unknown(KET, 1, family)):
+            found.setdefault((one.equation, one.term), []).append(one)
+    largest = {location: max(ones, key=lambda one: one.value) for location, ones in found.items()}
     return tuple(
-        Interaction(equations.equations[number].target, term, join(cell.weight(one) for one in ones).at(()),
-                    max(ones, key=lambda one: cell.weight(one).at(())).rule)
-        for (number, term), ones in sorted(sizes.items(), key=lambda item: item[0][0]))
+        Interaction(equations.equations[number].target, term, solution.power(one.value).exponent, one.rule)
+        for (number, term), one in sorted(largest.items(), key=lambda item: item[0][0]))

@@ -1,86 +1,168 @@
-"""The exponents of L that a verdict reads, from the terms of any network's ket equations."""
+"""The exponents of L that a verdict reads, from evaluated ket equations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
-from itertools import takewhile
-from typing import Callable
+from functools import cached_property, lru_cache
+from typing import Callable, Iterable
 
 import sympy as sp
 
-from ..calculus import KetEquations
+from .._types import Fields
+from ..asymptotics import CHANGE, KET, SCALAR, Entry, Solution, Unknown
+from ..asymptotics.direct_effect import DirectEffect
+from ..asymptotics.entries import Enters
+from ..asymptotics.factors import argument_of, factors_of
+from ..asymptotics.parts import Parts, size
+from ..asymptotics.values import INFINITE, LARGE, exponent_of
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..errors import NotCovered
-from ..gaussian import Expectation
-from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
-from ..orders.ket_factors import argument_of, factors_of, squares
-from ..orders.terms import additive_terms
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
-from ..programs.language import LossDerivative, MatVec, Scalar, Vector, kind
+from ..orders import EXPLODES, Affine, Exponent
+from ..orders.terms import additive_terms
+from ..programs.language import MatVec, Vector, kind
 from .sizes import Exponents
 
+Value = int | None  # of an exponent, as a solution has them; None of what vanishes
 
-def exponents_of_kets(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = (), step: int = 1
-                      ) -> Exponents:
+
+def exponents_of_kets(solution: Solution, step: int = 1, exact: bool = False, at_first: bool = True) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
-    What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself. So is all that
-    updates make where these outgrow the stream, and norms or bounded functions hold it back: an update acts by the
-    overlap of where the stream was with where it is, which is counted as if these were one direction.
-    unsaturated: all terms where no function is saturated, which tell whether x grows when only a bound of it is known.
+    What is attained by upper bounds alone is an upper bound itself. So is all that updates make where these outgrow
+    the stream, and norms or bounded functions hold it back: an update acts by the overlap of where the stream was with
+    where it is, which is counted as if these were one direction. exact: are all terms reached, as in linear networks?
+    at_first: is it asked for what updates do where all else is as it was?
     """
-    reader = _KetReader(equations, cell, step)
-    found = reader.read()
-    bounds = found.bounds | (Exponents.of_updates() if reader.is_held_back() else frozenset())
-    if any(one.bound for one in cell.contributions):
-        least = _KetReader(equations, exact_part(cell), step).read()
-        bounds |= {one.name for one in Exponents.sizes() if getattr(found, one.name) != getattr(least, one.name)}
-    if not (bounds and unsaturated):
-        return replace(found, bounds=bounds)
-    return replace(found, bounds=bounds, at_first=_at_first(equations, cell, unsaturated))
+    return Reader(solution, step).read(exact, at_first)
 
 
-def _at_first(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...]) -> Exponent:
-    """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was."""
-    order_one = Exponent.single(Affine.number(0, cell.region.size))
-    exponents = {q: order_one if q.sort == Sort.SHRINK else e for q, e in cell.exponents.items()}
-    return _KetReader(equations, replace(cell, exponents=exponents, contributions=tuple(
-        one for one in unsaturated if not one.bound))).direct_effect()
+def exponent(solution: Solution, value: Value) -> Exponent:
+    """A value as an exponent, an affine form where the solution tells forms."""
+    if value is None:
+        return Exponent()
+    if value > LARGE:
+        return EXPLODES
+    directions = solution.scale.directions
+    return Exponent.single(solution.scale.form(value) if directions else Affine((), solution.scale.fraction(value)))
 
 
-class _KetReader:
+def rate_of(solution: Solution, value: int | Fraction | None) -> Exponent:
+    """The v of exp(L^v)."""
+    if value is None:
+        return EXPLODES
+    found = exponent(solution, 2 * Fraction(value).numerator)
+    return found.power(Fraction(1, 2 * Fraction(value).denominator))
+
+
+@lru_cache(maxsize=4096)
+def _acts(term: sp.Expr) -> bool:
+    """Does a term of an update act on what is there?"""
+    return bool(term.has(Bracket))
+
+
+@lru_cache(maxsize=4096)
+def _is_of_vector(term: sp.Expr) -> bool:
+    return bool(vector_of(term))
+
+
+def larger(values: Iterable[Value]) -> Value:
+    """The value of a sum."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def times(value: Value, *weights: int) -> Value:
+    """The value of a product with powers of L."""
+    return value if value is None or value > LARGE else value + sum(weights)
+
+
+class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, equations: KetEquations, cell: Cell, step: int = 1) -> None:
-        self.setting, self.equations, self.cell, self.step = equations.setting, equations, cell, step
-        terms = KetTerms(equations)
-        read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scalar)
-                for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vector)
-                if self.setting.initial_number(v) is None}
-        self.stream = min(terms.accumulating & read or terms.accumulating)
-        self.size = cell.region.size
-        self.branch = self._branch()
-        self.exploded = bool(cell.explosions) and not cell.held
+    def __init__(self, solution: Solution, step: int = 1) -> None:
+        self.solution, self.step, self.reading = solution, step, solution.counted.reading
+        self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting
+        self.stream = self.reading.stream
+        self.exploded = bool(solution.explosions) and not solution.held
 
-    def _output(self, t: int) -> Exponent:
-        return join(self.cell.of(Quantity.scalar(name, t)) for name in outputs_of(self.equations.equations))
+    def read(self, exact: bool = False, at_first: bool = True) -> Exponents:
+        forward = [p for p in self.setting.products if not p.transposed]
+        dx, df = self.change_of(self.stream), self.output(self.step)
+        if self.exploded:
+            dx = df = size(self.direct.of(Unknown(CHANGE, self.step, self.stream)))
+        changes = larger(self.change(p, False) for p in forward)
+        updates = [*(self.change(p, True) for p in forward), *map(self.by_vectors, sorted(self.reading.forward))]
+        values = {
+            "x_init": self.ket(self.stream, 0), "f_init": self.output(0), "dx": dx, "df": df,
+            "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
+            "dh": larger((changes, dx)), "update": larger(updates),
+            "noise": self.adds("independent layers"), "drift": self.adds("layers"),
+            "linearization": times(larger(self.error(p, exact) for p in forward), self.branch)}
+        if exact:
+            values["drift"] = dx  # what updates add; what a skip takes away of x is no drift of theirs
+        bounds = {name for name, value in values.items() if value is not None and value & 1}
+        bounds |= Exponents.of_updates() if self.is_held_back() else set()
+        rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
+        sizes: Fields = {name: exponent(self.solution, value) for name, value in values.items()}
+        found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact)
+        if rates and rates[0][0] == 0:
+            found = found.without_training()
+        if exact:
+            return found
+        found = replace(found, bounds=found.bounds | bounds)
+        return replace(found, at_first=self.at_first()) if found.bounds and at_first else found
 
-    def _branch(self) -> Affine:
-        """The power of L of the branch multiplier: what a layer adds is its root mean square."""
-        gains = {"independent layers": Fraction(1, 2), "layers": Fraction(1)}
-        for rule, gain in gains.items():
-            for one in self._to_stream(0):
-                if one.rule == rule and not one.update:
-                    return one.weight - Affine.number(gain, self.size)
+    # Sizes.
+
+    def ket(self, family: int, step: int) -> Value:
+        return self.solution.value_of(Unknown(KET, step, family))
+
+    def change_of(self, family: int) -> Value:
+        return self.solution.value_of(Unknown(CHANGE, self.step, family))
+
+    def output(self, step: int) -> Value:
+        if not self.reading.outputs:
+            self.reading.outputs.extend(outputs_of(self.equations.equations))
+        return larger(self.solution.value_of(Unknown(SCALAR, step, name)) for name in self.reading.outputs)
+
+    @cached_property
+    def direct(self) -> DirectEffect:
+        return DirectEffect(self.solution)
+
+    def at_first(self) -> Exponent:
+        """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was.
+        """
+        effect = DirectEffect(self.solution, untouched=True)
+        return exponent(self.solution, size(effect.of(Unknown(CHANGE, self.step, self.stream))))
+
+    def is_held_back(self) -> bool:
+        """Do updates make the stream grow, and norms or bounded functions hold it back?"""
+        value = self.change_of(self.stream)
+        if value is None or exponent_of(value) <= 0:
+            return False
+        bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
+                      for f in self.bent(p))
+        return bounded or self.reading.divides_by_norms
+
+    # What layers do.
+
+    @cached_property
+    def branch(self) -> int:
+        """The power of L of the branch multiplier, as a value: what a layer adds is its root mean square."""
+        for rule in ("independent layers", "layers"):
+            for entry in self._to_stream(0):
+                if not entry.update and rule in self._rules(entry):
+                    return self.solution.weight(self._power_of(entry.term))
+        if self.solution.forgets:  # nothing is left of anything
+            return 0
         written = self._written_branch()
         if written is not None:
-            return written
+            return self.solution.weight(written)
         named = [str(p.statement.target) for p in self.setting.program.locations()
                  if kind(p.statement.value) == "scalar" and p.loops[1:]]
         if named:
@@ -90,9 +172,22 @@ class _KetReader:
         raise NotCovered(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 
+    def _to_stream(self, step: int) -> list[Entry]:
+        """The terms that layers add to the stream."""
+        key = Unknown(KET, step, self.stream)
+        found = self.solution.entries(key) if key in self.solution.counted.entries.of else []
+        return [entry for entry in found if entry.enters == Enters.LAYERS and self.solution.value(entry.node)]
+
+    def _rules(self, entry: Entry) -> set[str]:
+        return {one.rule for one in self.solution.terms_of(entry)}
+
+    def _power_of(self, term: sp.Expr) -> Affine:
+        """The largest power of L in front of a term."""
+        return max(self.reading.powers_of(term), key=lambda form: form.at(self.solution.scale.point))
+
     def _written_branch(self) -> Affine | None:
         """The power of L in front of what matrices that start at zero add to the stream, once they are trained."""
-        if not any(one.update for one in self._to_stream(self.step)):
+        if not any(entry.update for entry in self._to_stream(self.step)):
             return None
         setting, found = self.setting, set()
         for p in setting.program.locations():
@@ -100,115 +195,67 @@ class _KetReader:
             if isinstance(target, Vector) and target.same_family(setting.families[self.stream]):
                 found |= {sp.powsimp(value.coeff(one)) for one in value.atoms(MatVec)}
         powers = {setting.depth * sp.diff(number, setting.depth) / number for number in found}
-        if len(powers) != 1:
-            return None
-        return Affine.of(sp.simplify(powers.pop()), KetTerms(self.equations).parameters)
+        return Affine.of(sp.simplify(powers.pop()), self.reading.parameters) if len(powers) == 1 else None
 
-    def read(self) -> Exponents:
-        forward = [p for p in self.setting.products if not p.transposed]
-        dx, df = self._of(Sort.CHANGE, self.step, self.stream), self._output(self.step)
-        if self.exploded:
-            dx = df = self.direct_effect()
-        hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
-        changes = join(self._change(p, False) for p in forward)
-        updates = join([*(self._change(p, True) for p in forward), *map(self._by_vectors, self._forward)])
-        errors = [join([self._change(p, True), self._by_vectors(self.setting.family_number(p.matvec.vector))]).power(
-            Fraction(3 if any(scalar_function(f).has_kinks for f in bent) else 4, 2))
-            for p in forward if (bent := self._bent(p))]
-        adding = {rule: join(self.cell.weight(one) for one in self._to_stream(self.step) if one.rule == rule)
-                  for rule in ("layers", "independent layers")}
-        explosions = tuple((key.step, v) for key, v in self.cell.explosions) if self.exploded else ()
-        found = Exponents(
-            x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self._output(0), dx=dx,
-            dh=changes.plus(dx), df=df, update=updates,
-            noise=adding["independent layers"], drift=adding["layers"],
-            linearization=Exponent.single(self.branch).times(join(errors)), explosions=explosions,
-            grows=self.cell.grows, exact=False).pruned(self.cell.region)
-        return found.without_training() if explosions and explosions[0][0] == 0 else found
+    def adds(self, rule: str) -> Value:
+        """What all layers add to the stream at the step that is asked for, coherently or independently."""
+        if self.exploded:  # as at first, and what updates do to that directly
+            moved = self.solution.entries(Unknown(CHANGE, self.step, self.stream)) if self.step < self.solution.steps \
+                else []
+            direct = [term.value for entry in moved for term in self.solution.ways(entry, self.direct.of_entry(entry))
+                      if term.rule == rule]
+            return larger([*direct, *self._adds_at(0, rule)])
+        return larger(self._adds_at(self.step, rule))
 
-    def _of(self, sort: Sort, t: int, family: int) -> Exponent:
-        """The size of a ket, or of its change since the first step."""
-        return join(self.cell.of(key) for key in self._parts(sort, t, family))
+    def _adds_at(self, step: int, rule: str) -> list[int]:
+        return [term.value for entry in self._to_stream(step)
+                for term in self.solution.terms_of(entry) if term.rule == rule]
 
-    def _parts(self, sort: Sort, t: int, family: int) -> list[Quantity]:
-        return [key for key in self.cell.exponents if (key.sort, key.step, key.number) == (sort, t, family)]
+    # What updates do.
 
-    def _is_change(self, key: Quantity, family: int) -> bool:
-        """Is the quantity a change of the family, up to the step that is asked for?"""
-        return (key.sort, key.step, key.number) == (Sort.CHANGE, self.step, family)
-
-    def is_held_back(self) -> bool:
-        """Does the first update make the stream grow, and norms or bounded functions hold it back?"""
-        if self.cell.is_bounded(self._parts(Sort.CHANGE, self.step, self.stream)):
-            return False
-        bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
-                      for f in self._bent(p))
-        return bounded or any(power.exp.is_negative and squares(power.base)
-                              for e in self.equations.equations for power in e.value.atoms(sp.Pow))
-
-    def direct_effect(self) -> Exponent:
-        """What the first updates do to the stream that was there before them."""
-        return join(self._moved(key, frozenset()) for key in self._by_target if self._is_change(key, self.stream))
-
-    def _moved(self, key: Quantity, seen: frozenset[Quantity]) -> Exponent:
-        """A change in the second step, all that does not change as it was at the first; no way round a loop."""
-        return join(self._moved_by(one, seen | {key}) for one in self._by_target.get(key, ()))
-
-    @cached_property
-    def _by_target(self) -> dict[Quantity, list[Contribution]]:
-        found: dict[Quantity, list[Contribution]] = {}
-        for one in self.cell.contributions:
-            found.setdefault(one.target, []).append(one)
-        return found
-
-    def _moved_by(self, one: Contribution, seen: frozenset[Quantity]) -> Exponent:
-        found = Exponent.single(one.weight)
-        for factor in one.factors:
-            if factor.sort == Sort.SHRINK:
-                found = found.times(self.cell.of(factor))
-            elif factor.sort != Sort.CHANGE:
-                found = found.times(self.cell.of(factor.at_step(0)))
-            else:
-                found = found.times(Exponent() if factor in seen else self._moved(factor, seen))
-        return found
-
-    def _to_stream(self, t: int) -> list[Contribution]:
-        return [one for one in self.cell.contributions
-                if (one.target.sort, one.target.step, one.target.number) == (Sort.KET, t, self.stream)]
-
-    def _change(self, product: Product, acts: bool) -> Exponent:
+    def change(self, product: Product, acts: bool) -> Value:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.location.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
-        found = self._updates(target, lambda term: not acts or term.has(Bracket))
+        found = self._updates(target, _acts if acts else lambda term: True)
         if not acts and decays(self.setting, product.matrix):
-            found = found.plus(self._of(Sort.KET, 0, vector))  # a share of it, as a matrix keeps sizes
-        return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, self.step, vector))
+            found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
+        return found if acts or self.exploded else larger((found, self.change_of(vector)))
 
-    def _by_vectors(self, family: int) -> Exponent:
+    def by_vectors(self, family: int) -> Value:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
-        return self._updates(family, lambda term: bool(vector_of(term)))
+        return self._updates(family, _is_of_vector)
 
-    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Exponent:
+    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Value:
         """What terms of updates that are chosen change of a family in one layer."""
+        key = Unknown(CHANGE, self.step, family)
         found = []
-        for one in self.cell.contributions:
-            if one.update and self._is_change(one.target, family) and chosen(one.term):
-                gain = {"layers": Fraction(1), "independent layers": Fraction(1, 2)}.get(one.rule)
-                inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
-                weight = self._moved_by(one, frozenset()) if self.exploded else self.cell.weight(one)
-                found.append(weight.times(Exponent.single(inside * -1)))
-        return join(found)
+        for entry in self.solution.entries(key) if key in self.solution.counted.entries.of else ():
+            if entry.update and chosen(entry.term):
+                parts: Parts = (self.direct.of_entry(entry) if self.exploded else self.solution.value(entry.node))
+                found.append(times(size(parts), *([-self.branch] if entry.enters == Enters.LAYERS else [])))
+        return larger(found)
 
-    @cached_property
-    def _forward(self) -> list[int]:
-        """The families that a step makes before it knows its loss."""
-        locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), self.setting.program.locations())
-        return sorted({self.setting.family_number(p.statement.target) for p in locations
-                       if isinstance(p.statement.target, Vector)})
+    def error(self, product: Product, linear: bool) -> Value:
+        """What linearizing the functions of a product in its update errs by; in a linear network, a smooth one's."""
+        bent = [H**2] if linear else self.bent(product)
+        if not bent:
+            return None
+        family = self.setting.family_number(product.matvec.vector)
+        value = larger((self.change(product, True), self.by_vectors(family)))
+        if value is None:
+            return None
+        halves = 3 if any(scalar_function(f).has_kinks for f in bent) else 4
+        return INFINITE if value > LARGE else exponent_of(value) * halves - (value & 1)
+
+    def bent(self, product: Product) -> list[sp.Expr]:
+        """The functions, not linear ones, that are taken of what the product makes."""
+        known = self.reading.bent
+        if product.number not in known:
+            known[product.number] = self._bent(product)
+        return known[product.number]
 
     def _bent(self, product: Product) -> list[sp.Expr]:
-        """The functions, not linear ones, that are taken of what the product makes."""
         made, found = product.location.statement.target, []
         for e in self.equations.equations:
             if isinstance(e.target, Ket) and e.location.loops == product.location.loops:

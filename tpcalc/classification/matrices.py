@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import Iterator, Mapping
+from functools import lru_cache
+from typing import Iterator, Mapping, Sequence
 
 import sympy as sp
 
 from .._shown import Short, or_why
+from ..asymptotics import KET, Counted, Entry, Solution, Unknown
+from ..asymptotics.cells import Evaluated, Point, cells
 from ..calculus import KetEquations, kets
 from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
+from ..limits.eigenspaces import NoStreams
+from ..limits.made_names import copied_from, made_name
 from ..limits.slow_streams import normal_form
-from ..limits.made_names import source_of
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
-from ..orders import Affine, Cell, Contribution, Exponent, Hypotheses, Sort, join
+from ..orders import Affine, Exponent
 from ..parametrizations import Parametrization, Scaling
-from ..programs import SGD, ResNet, Transformer
+from ..programs import SGD
 from ..programs.language import Matrix, Outer, Vector
 from ..programs.program import Program
-from .counted import UPDATES, Judged, counted_program
-from .exponents import ALPHA, is_linear_program
+from .counted import Judged, counted_program
+from .exponents import ALPHA, evaluation, is_linear_program
 from .ket_exponents import exponents_of_kets
 from .second_order import linearization, second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
+EVERY = "every matrix"
 HAPPENS = {
     LEARNS: "its updates change what it acts on in its own layer, and the network",
     DRIFTS: "its updates vanish in a layer, and add up over layers to order one",
@@ -119,90 +123,120 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 @lru_cache(maxsize=128)
 def _verdicts(net: Judged, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
     terms = training_terms(net, scale)
-    exact = is_linear_program(terms.source)
     found = {name: terms.alone(name) for name in net.trained_of_block}
     together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
-    return tuple((name, _verdict(name, scale, e, exact, *together[name])) for name, e in found.items())
+    return tuple((name, _verdict(name, scale, e, *together[name])) for name, e in found.items())
 
 
-def _verdict(name: str, scale: Scaling, e: Exponents, exact: bool, ratio: sp.Expr, partners: tuple[str, ...]
-             ) -> MatrixVerdict:
-    """exact: are all terms reached, as in networks that are linear in vectors?"""
+def _verdict(name: str, scale: Scaling, e: Exponents, ratio: sp.Expr, partners: tuple[str, ...]) -> MatrixVerdict:
     sizes = {"update": e.update.at(()), **{key: sp.oo if e.explosions else getattr(e, key).at(())
                                            for key in ("dx", "df")}}
     largest = max(("dx", "df"), key=lambda key: sizes[key])
     effect = sizes[largest]
     kind = UNSTABLE if effect > 0 else LAZY if effect < 0 else LEARNS if sizes["update"] >= 0 else DRIFTS
     decides = {UNSTABLE: {largest}, LAZY: set(), LEARNS: {largest, "update"}, DRIFTS: {largest}}[kind]
-    if not exact and (e.bounds & decides or e.explosions):
+    if not e.exact and (e.bounds & decides or e.explosions):
         kind = UNDECIDED
     return MatrixVerdict(name, scale.update_exponent(name), kind, sizes["update"], sizes["dx"], sizes["df"], ratio,
                          partners)
 
 
 def training_terms(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
-    """The terms of a network's training by SGD at a scaling; those of a transformer are counted once for all."""
-    if isinstance(net, ResNet):
+    """The terms of a network's training by SGD at a scaling, written once for all scalings."""
+    try:
+        terms, names = _in_symbols(net, opt), symbols_of(net)
+    except NoStreams:  # what its layers do may depend on alpha
         return MatrixTerms.of(counted_program(net, opt, scale))
-    names = symbols_of(net)
-    return _in_symbols(net, opt).there({names["alpha"]: scale.alpha, **{
-        names[name]: scale.update_exponent(name) for name in net.trained_of_block}})
+    values = {names["alpha"]: scale.alpha, **{names[name]: scale.update_exponent(name)
+                                              for name in net.trained_of_block}}
+    there = terms.there(values)
+    return there if there.counted.is_gradual(values) else MatrixTerms.of(counted_program(net, opt, scale))
 
 
-def symbols_of(net: Transformer) -> dict[str, sp.Symbol]:
+def symbols_of(net: Judged) -> dict[str, sp.Symbol]:
     return {"alpha": ALPHA, **{name: sp.Symbol(f"gamma_{name}", real=True) for name in net.trained_of_block}}
 
 
-@lru_cache(maxsize=8)
-def _in_symbols(net: Transformer, opt: SGD) -> MatrixTerms:
-    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))), UPDATES)
+@lru_cache(maxsize=16)
+def _in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
+    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))))
 
 
 @dataclass(frozen=True)
 class MatrixTerms:
     """The terms of a training's first steps, each update's with the matrix that it is of; source: the program.
 
-    values: of the symbols in the program, where it is counted in symbols; brought: which matrices bring which terms, as
-    far as that was asked, shared with other values.
+    values: of the symbols in the program; brought: which matrices bring which terms, as far as that was asked, shared
+    with other values; solved: what was evaluated at these.
     """
 
     source: Program
-    equations: KetEquations
-    counted: Hypotheses
+    counted: Counted
     values: Mapping[sp.Symbol, sp.Expr] = field(default_factory=dict)
     brought: dict[tuple[int, sp.Expr], str | None] = field(default_factory=dict, compare=False, repr=False)
+    solved: dict[tuple[object, int], Solution] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, one: Program, last: int | None = None) -> MatrixTerms:
+    def of(cls, one: Program) -> MatrixTerms:
         """Raises ``Divergence`` for layers that explode or forget by themselves, ``ValueError`` where no rule is."""
         depth = Setting.of(one).depth
         assert depth is not None
         found = normal_form(one, depth)
         if found.explodes or found.forgets:
             raise Divergence(f"program {one.name}: its layers explode or forget by themselves, whatever is trained")
-        equations = kets(found.program)
-        return cls(one, equations, Hypotheses(equations, last=last))
+        return cls(one, Counted(kets(found.program)))
+
+    @property
+    def equations(self) -> KetEquations:
+        return self.counted.equations
+
+    @property
+    def exact(self) -> bool:
+        """Are all terms reached, as in networks that are linear in vectors?"""
+        return is_linear_program(self.source)
 
     def there(self, values: Mapping[sp.Symbol, sp.Expr]) -> MatrixTerms:
         """The terms at values of all symbols; ``ValueError`` where one is no rational number."""
         for name, value in values.items():
             if not value.is_Rational:
-                raise NotCovered(f"{name}: got {value}; expected rational numbers")
-        return replace(self, counted=self.counted.there(dict(values)), values=values)
+                raise ValueError(f"{name}: got {value}; expected rational numbers, for "
+                                 "exponents are affine forms with rational coefficients")
+        return replace(self, values=values, solved={})
 
-    def together(self) -> tuple[Cell, Exponents]:
-        """The first update of all matrices together."""
-        cell, = self.counted.after(2, self._at_first)
-        return cell, exponents_of_kets(self.equations, cell, self.counted.upto(frozenset(), 1))
+    def after(self, steps: int, matrix: object = EVERY) -> Solution:
+        """The first training steps, with updates of all matrices, of one, or of none, where None is given."""
+        location = matrix, steps
+        if location not in self.solved:
+            keep = None if matrix is EVERY else lambda entry: self.matrix_of(entry) in (None, matrix)
+            self.solved[location] = self.counted.at(self.values, steps, keep)
+        return self.solved[location]
 
-    def matrix_of(self, one: Contribution) -> str | None:
+    def settled(self) -> Solution:
+        """The steps that decide those of all, of all matrices together."""
+        location = EVERY, 0
+        if location not in self.solved:
+            self.solved[location] = self.counted.settled(self.values)
+        return self.solved[location]
+
+    def together(self, updates: int = 1) -> tuple[Solution, Exponents]:
+        """The first updates of all matrices together."""
+        solution = self.after(updates + 1)
+        return solution, exponents_of_kets(solution, min(updates, solution.steps - 1) or 1, self.exact)
+
+    @property
+    def decays(self) -> bool:
+        """Is nothing left of the stream at the first step?"""
+        solution = self.after(1)
+        return solution.value_of(Unknown(KET, 0, self.counted.reading.stream)) is None
+
+    def matrix_of(self, one: Entry) -> str | None:
         """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
         location = one.equation, one.term
         if location not in self.brought:
             self.brought[location] = self._brought_by(one)
         return self.brought[location]
 
-    def _brought_by(self, one: Contribution) -> str | None:
+    def _brought_by(self, one: Entry) -> str | None:
         """What brings a term, read off it.
 
         An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
@@ -229,6 +263,7 @@ class MatrixTerms:
             brought = {setting.family_number(one.vector) for one in one.term.atoms(Ket)}
             found = {p.matrix.name for p in acting for q in setting.products if q.transposed != p.transposed
                      and q.matrix.same_family(p.matrix) and setting.family_number(q.matvec.vector) in brought} or found
+        found = set(map(copied_from, found))
         if len(found) != 1:
             known = sorted(found) or sorted({p.matrix.name for p in setting.products})
             raise NotCovered(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
@@ -239,24 +274,20 @@ class MatrixTerms:
     def alone(self, matrix: str | None) -> Exponents:
         """The exponents of a first update where no other matrix is trained, and none where None is given, weight decay
         going on. Raises ``Divergence`` for networks that explode at initialization, from which no update starts."""
-        cell, = self._cells(matrix)
-        if cell.explosions and cell.explosions[0][0].step == 0:
+        solution = self.after(2, matrix)
+        if solution.explosions and solution.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
-        found: Exponents = exponents_of_kets(self.equations, cell)
-        return found
+        return exponents_of_kets(solution, exact=self.exact, at_first=False)
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
-        """Those exponents on all regions of the scaling's symbols, wherever the network does not explode at first."""
-        return tuple(exponents_of_kets(self.equations, cell) for cell in self._cells(matrix)
-                     if not (cell.explosions and cell.explosions[0][0].step == 0))
+        """Those exponents on all regions of the symbols' space, wherever the network does not explode at first."""
+        def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
+            values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
+            solution = self.counted.at(values, 2, lambda entry: self.matrix_of(entry) in (None, matrix), directions)
+            return evaluation(solution, exponents_of_kets(solution, exact=self.exact, at_first=False))
 
-    def _cells(self, matrix: str | None) -> list[Cell]:
-        return self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2, self._at_first)
-
-    @cached_property
-    def _at_first(self) -> list[Cell]:
-        """Cells of the first step, to which no update has come."""
-        return self.counted.after(1)
+        found = [cell.found.answer for cell in cells(evaluated, len(self.counted.parameters))]
+        return tuple(one for one in found if not (one.explosions and one.explosions[0][0] == 0))
 
     def number_of(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""
@@ -268,25 +299,27 @@ class MatrixTerms:
         depth = Setting.of(self.source).depth
         return sp.simplify(depth * sp.diff(number, depth) / number).subs(self.values)
 
-    @staticmethod
-    def size(cell: Cell, step: int, family: int, sort: Sort = Sort.KET) -> Exponent:
-        """The size of a vector of a step, or of its change, all that it is random in together."""
-        return join(e for key, e in cell.exponents.items() if (key.sort, key.step, key.number) == (
-            sort, step, family))
-
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in
         front of it, the size of an update included; and of what moves trained vectors."""
-        cell, = self.counted.after(step + 1)
-        setting, sizes = self.equations.setting, {}
+        solution, setting = self.after(step + 1), self.equations.setting
+        sizes: dict[str, sp.Expr] = {}
+
+        def size(vector: Vector) -> sp.Expr:
+            if setting.initial_number(vector) is not None:
+                return sp.Integer(0)
+            exploded = solution.steps <= step
+            return sp.oo if exploded else solution.of_vector(vector, step).exponent
+
         for p in setting.products:
             if p.transposed:
                 ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
-                back, forth = (self.size(cell, step, setting.family_number(q.matvec.vector)) for q in (p, ahead))
-                sizes[p.matrix.name] = back.times(forth).at(()) + self.number_of(p.matrix.name)
+                name = copied_from(p.matrix.name)
+                of_both = (size(p.matvec.vector), size(ahead.matvec.vector))
+                moved = sp.oo if sp.oo in of_both else sum(of_both) + self.number_of(name)
+                sizes[name] = max(moved, sizes.get(name, moved))
         for name, power in self.steps_of_vectors().items():
-            move = next(n for n, v in enumerate(setting.families) if source_of(MOVE, v.name) == name)
-            sizes[name] = self.size(cell, step, move).at(()) + power
+            sizes[name] = size(next(v for v in setting.families if v.name == made_name(MOVE, name))) + power
         return sizes
 
     def steps_of_vectors(self) -> dict[str, sp.Expr]:

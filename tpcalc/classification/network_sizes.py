@@ -9,9 +9,10 @@ from typing import Iterator, Mapping
 
 import sympy as sp
 
-from .._shown import Short, Tabled, text_table, or_why
+from .._shown import Short, Tabled, or_why, text_table
 from .._types import Fields
-from ..orders import Affine, Cell, Exponent, Sort, exact_part
+from ..asymptotics import CHANGE as MOVED, KET, Solution, Unknown
+from ..orders import Affine, Exponent
 from ..parametrizations import Scaling
 from ..programs import SGD
 from ..programs.indices import POSITIONS
@@ -19,6 +20,7 @@ from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
 from .counted import FromZero, Judged, helpers_of, written_out
+from .ket_exponents import exponent
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, training_terms
 from .sizes import Exponents
 
@@ -123,20 +125,19 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
 def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD
            ) -> tuple[dict[str, dict[str, NetworkSize]], dict[str, dict[str, NetworkSize]]]:
     terms = training_terms(net, scale, opt)
-    cell, exponents = terms.together()
-    found = _Sizes(net, scale, terms, cell, exact_part(cell), exponents)
+    solution, exponents = terms.together()
+    found = _Sizes(net, scale, terms, solution, exponents)
     return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay)) if trained else {}
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of a count. exact: the part of the cell that is no upper bound."""
+    """The sizes of a count."""
 
     net: Judged
     scale: Scaling
     terms: MatrixTerms
-    cell: Cell
-    exact: Cell
+    solution: Solution
     exponents: Exponents
 
     def of_vectors(self, trained: bool) -> dict[str, dict[str, NetworkSize]]:
@@ -144,17 +145,17 @@ class _Sizes:
         locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.locations())
         forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in locations
                    if isinstance(p.statement.target, Vector) and p.statement.target.name not in helpers}
-        found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
+        found = {name: {START: self._of(KET, 0, family)} for name, family in forward.items()}
         found[OUTPUT] = {START: self._output()}
         if not trained:
             return found
-        if not self.cell.explosions:
+        if not self.solution.explosions:
             for name, family in forward.items():
-                found[name][CHANGE] = self._of(Sort.CHANGE, 1, family)
+                found[name][CHANGE] = self._of(MOVED, 1, family)
         for name, key in ((STREAM, "dx"), (OUTPUT, "df")):
             found[name][CHANGE] = _in_limit(getattr(self.exponents, key), key in self.exponents.bounds)
         back = next(n for n, v in enumerate(setting.families) if v.name == f"d{STREAM}")
-        gradient = self._of(Sort.KET, 0, back)
+        gradient = self._of(KET, 0, back)
         found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)
         return found
 
@@ -176,11 +177,11 @@ class _Sizes:
                 one[location] = NetworkSize(sp.Integer(0), power, verdict.name == UNDECIDED)
         return found
 
-    def _of(self, sort: Sort, step: int, family: int) -> NetworkSize:
+    def _of(self, sort: str, step: int, family: int) -> NetworkSize:
         """A vector's size, or that of its change, which is an upper bound where terms that are no such come to less."""
-        full, exact = (self.terms.size(cell, step, family, sort) for cell in (self.cell, self.exact))
-        held = sort == Sort.CHANGE and Exponents.of_updates() <= self.exponents.bounds
-        return _in_limit(full, held or full.at(()) != exact.at(()))
+        value = self.solution.value_of(Unknown(sort, step, family))
+        held = sort == MOVED and Exponents.of_updates() <= self.exponents.bounds
+        return _in_limit(exponent(self.solution, value), held or self.solution.power(value).bound)
 
     def _output(self) -> NetworkSize:
         """The output's size; where its limit vanishes, that of the average of independent vectors that it is."""
@@ -192,7 +193,8 @@ class _Sizes:
         setting, power = self.terms.equations.setting, Exponent.single(Affine.number(0, 0))
         for one in mean.atoms(Vector):  # initial ones are of order one
             if setting.initial_number(one) is None:
-                power = power.times(self.terms.size(self.cell, 0, setting.family_number(one)))
+                size = self.solution.value_of(Unknown(KET, 0, setting.family_number(one)))
+                power = power.times(exponent(self.solution, size))
         return NetworkSize(output_in_width(self.net, self.scale), power.at(()))
 
 

@@ -56,6 +56,8 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
         power = moves - sizes.get(name, -scale.update_exponent(name))
         if power == sp.oo:
             return linear, scale  # what explodes at initialization does so whatever is trained
+        if power == -sp.oo and terms.decays:
+            return linear, scale  # so does what decays: updates have nothing to act on where it is read
         if power == -sp.oo:
             raise NotCovered(f"net: got {net!r}; the gradient of {name} vanishes at the first step, and with it no "
                              f"size of {optimizer_name(opt)}'s direction is known")

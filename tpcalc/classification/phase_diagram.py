@@ -21,7 +21,7 @@ from .phase_drawing import plot_phase_diagram
 from .phase_html import html
 from .phase_picture import PhasePicture, picture
 from .phase_plane import COORDINATES, ExponentPlane
-from .phase_regions import Point, area, corners, crossing, dimension, faces, joined_faces, lines_of
+from .phase_regions import Point, area, corners, crossing, dimension, faces, joined_faces, lines_of, needed
 from .verdict import Verdict
 from .width_plane import WidthPlane
 
@@ -219,11 +219,16 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     lines = lines_of(plane.decisive())
     verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
     kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}
-    parts = [region for region, _ in joined_faces(lines, kinds)]
+    parts = [region for region, _ in joined_faces(*needed(lines, kinds))]
     box = _box(parts)
     found = [PhaseRegion(region, plane.judged(region), corners(region, box), dimension(region), plane.symbols)
              for region in parts]
-    return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box, plane)
+    return PhaseDiagram(net, tuple(sorted(found, key=_location)), box, plane)
+
+
+def _location(one: PhaseRegion) -> tuple:
+    """Large regions first, of points those to the right."""
+    return -one.dimension, -area(one.vertices), [-x for x, _ in one.vertices if not one.dimension]
 
 
 def _answer(value: bool | sp.Expr | None) -> str:

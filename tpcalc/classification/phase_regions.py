@@ -28,6 +28,21 @@ def faces(lines: Sequence[Affine]) -> dict[Signs, Region]:
     return found
 
 
+def needed(lines: Sequence[Affine], kinds: Mapping[Signs, Hashable]
+           ) -> tuple[tuple[Affine, ...], dict[Signs, Hashable]]:
+    """The lines without which faces of different kinds would be one, with the kinds of what these divide."""
+    kept, left = list(lines), dict(kinds)
+    for line in reversed(lines):
+        location = kept.index(line)
+        merged: dict[Signs, set[Hashable]] = {}
+        for signs, kind in left.items():
+            merged.setdefault((*signs[:location], *signs[location + 1:]), set()).add(kind)
+        if all(len(several) == 1 for several in merged.values()):
+            kept.remove(line)
+            left = {signs: several.pop() for signs, several in merged.items()}
+    return tuple(kept), left
+
+
 def joined_faces(lines: Sequence[Affine], kinds: Mapping[Signs, Hashable]) -> list[tuple[Region, list[Signs]]]:
     """Polyhedra that divide the plane, each a union of faces of one kind, with these faces.
 

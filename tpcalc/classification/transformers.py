@@ -9,11 +9,13 @@ from typing import Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..orders import Cell, Region, Sort, join
+from ..asymptotics import CHANGE, KET, Solution, Unknown
+from ..orders import Region
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, NORMED, UNNORMED, FromZero
+from .ket_exponents import larger
 from .matrices import MatrixTerms, MatrixVerdicts, training_terms
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
@@ -21,7 +23,7 @@ from .sizes import Exponents
 from .verdict import Verdict, in_words, judge_exponents
 
 DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
-SCORES = {"score at initialization": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
+SCORES = {"score at initialization": (KET, 0), "change of score": (CHANGE, 1)}
 
 
 def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
@@ -44,13 +46,13 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         raise NotCovered(f"from_zero: got {net.zero} with weight_decay: {linear.weight_decay}; what starts at 0 is "
                          "counted where nothing but updates changes it; expected 0")
     terms, matrices = training_terms(net, same, descent), MatrixVerdicts(net, same)
-    cell, exponents = terms.together()
+    solution, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
         exponents = replace(exponents, linearization=matrices.linearization())
     found = judge_exponents(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
-    scores = _scores(terms, cell, (0, 1) if counted else (0,))
+    scores = _scores(solution, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
     softmax = net.attention == "softmax"
     if softmax:
@@ -124,8 +126,9 @@ def name_on_transformer(net: Transformer, scale: Scaling) -> str:
     return judge_exponents(scale.alpha, None, Region(0), exponents, None, ()).name
 
 
-def _scores(terms: MatrixTerms, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:
+def _scores(solution: Solution, steps: Sequence[int]) -> dict[str, sp.Expr]:
     """Powers of L of the score that softmax acts on, where there is one, and of its change, at some steps."""
-    numbers = [number for number, v in enumerate(terms.equations.setting.families) if v.name == "score"]
-    return {name: join(terms.size(cell, step, number, sort) for number in numbers).at(())
+    families = solution.counted.equations.setting.families
+    numbers = [number for number, v in enumerate(families) if v.name == "score"]
+    return {name: solution.power(larger(solution.value_of(Unknown(sort, step, number)) for number in numbers)).exponent
             for name, (sort, step) in SCORES.items() if step in steps} if numbers else {}

@@ -24,3 +24,13 @@ def source_of(what: str, name: str) -> str | None:
     """
     front, _, source = name.partition("(")
     return source.removesuffix(")") if front == what and source else None
+
+
+def copied_from(name: str) -> str:
+    """The name of the program's matrix that one of several layers in one comes from; other names as they are.
+
+    >>> copied_from("W(2)"), copied_from("W")
+    ('W', 'W')
+    """
+    front, _, number = name.partition("(")
+    return front if number.removesuffix(")").isdigit() else name

@@ -11,7 +11,8 @@ import sympy as sp
 
 from .. import _checks
 from ..errors import Divergence, NotCovered
-from ..orders import Cell, Contribution, KetTerms, Sort
+from ..asymptotics import KET, Unknown
+from ..asymptotics.parts import size
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
 from ..programs.networks import Network
@@ -100,17 +101,16 @@ def _with_sums(powers: list[Fraction | float]) -> Powers:
 
 
 def _of_kets(net: Network, scale: Scaling) -> list[Fraction | float]:
-    equations, _, cell = counted(net, scale)
-    streams = KetTerms(equations).accumulating
-    return [-power for one in cell.contributions
-            if one.target.sort == Sort.KET and one.target.number in streams and one.rule in GAINS
-            and (power := GAINS[one.rule] * _order(cell, one)) < 0]
-
-
-def _order(cell: Cell, one: Contribution) -> Fraction:
-    """The power of L of a term of the stream, which is of order one."""
-    value = cell.weight(one).at(())
-    return Fraction(0) if value is -sp.oo else Fraction(int(value.p), int(value.q))
+    """Of the terms of the stream, and of what functions are expanded in, whose powers stand behind the first: squares,
+    where all functions are odd or even."""
+    _, found = counted(net, scale)
+    rests = [(found.power(size(found.value(node))).exponent, 2 if parity else 1)
+             for (step, _), (node, parity) in found.counted.entries.functions.rests.items() if step < found.steps]
+    expanded: list[Fraction | float] = [-_number(power * times) for power, times in rests if -sp.oo < power < 0]
+    keys = [Unknown(KET, t, stream) for t in range(found.steps) for stream in found.counted.reading.accumulating]
+    added = [GAINS[one.rule] * _number(found.power(one.value).exponent) for key in keys for one in found.terms(key)
+             if one.rule in GAINS]
+    return [*expanded, *(-power for power in added if power < 0)]
 
 
 def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:

@@ -1,11 +1,9 @@
 """Powers of growing variables: what is counted, affine exponents on exact regions, max-plus elimination."""
 
 from .affine import Affine as Affine, NotAffine as NotAffine, point_of as point_of
-from .counting import (Cell as Cell, Orders as Orders, exact_part as exact_part, orders as orders,
-                       settled_orders as settled_orders, Hypotheses as Hypotheses)
+from .counting import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
 from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
-from .ket_terms import KetTerms as KetTerms
-from .quantities import BaseQuantity as BaseQuantity, Label as Label, Quantity as Quantity, Sort as Sort
+from .quantities import BaseQuantity as BaseQuantity, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region
 from .growing_variable import Values as Values
 from .terms import Contribution as Contribution, Terms as Terms

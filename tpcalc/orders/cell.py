@@ -19,9 +19,7 @@ class Cell:
     """A region on which the same guards hold, and the exponents of all quantities there.
 
     explosions: (quantity, v) of sweeps that grow like exp(L^v), the first first; all that comes after counts as +oo.
-    grows: a positive exponent exceeds that of the training step before; held: nothing but derivatives explodes, or the
-    outputs stay bounded whatever explodes, because bounded functions hold them; saturated: bounded functions, by their
-    BEND, that are so large there that they do not grow any more; contributions: the terms that were counted.
+    grows: a positive exponent exceeds that of the training step before; contributions: the terms that were counted.
     forgotten: (quantity, v) of those that forget what is older than L^(1 - v) layers.
     """
 
@@ -29,8 +27,6 @@ class Cell:
     exponents: dict[Quantity, Exponent]
     explosions: tuple[tuple[Quantity, Exponent], ...] = ()
     grows: bool = False
-    held: bool = False
-    saturated: frozenset[Quantity] = frozenset()
     contributions: tuple[Contribution, ...] = ()
     forgotten: tuple[tuple[Quantity, Exponent], ...] = ()
 
@@ -46,7 +42,7 @@ class Cell:
         no rule counts its products with what does not vanish there.
         """
         if self.forgotten and not self.explosions and not all(
-                exponent.vanishes for q, exponent in self.exponents.items() if q.sort in (Sort.COVARIANCE, Sort.KET)
+                exponent.vanishes for q, exponent in self.exponents.items() if q.sort == Sort.COVARIANCE
                 or q.sort == Sort.COEFFICIENT and q.base is not None and q.base.is_initial):
             quantity, rate = self.forgotten[0]
             raise NotCovered(f"{quantity} forgets what is older than L^({1 - rate.expression(parameters)}) layers and "
@@ -59,11 +55,6 @@ class Cell:
     def has_powers(self, keys: Sequence[Quantity]) -> bool:
         """Does any of the quantities grow like a power of the depth, somewhere on the cell?"""
         return any(self.region.sign(form) not in ("<", "=", "<=") for key in keys for form in self.of(key).forms)
-
-    @property
-    def bends_alone(self) -> bool:
-        """Is all that explodes a derivative of a ket in a base ket, which bounds the ket and is none of its parts?"""
-        return bool(self.explosions) and all(key.sort == Sort.DERIVATIVE for key, _ in self.explosions)
 
     def of(self, quantity: Quantity | str, step: int = 0) -> Exponent:
         """The exponent of a quantity, or of the scalar of a name at a step; -oo where it vanishes."""

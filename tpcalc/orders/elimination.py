@@ -13,10 +13,10 @@ from sympy.utilities.iterables import strongly_connected_components
 from ..errors import NotCovered
 from .affine import Affine
 from .cell import Cell, product_of
-from .exponent import EXPLODES, Exponent, join
+from .exponent import EXPLODES, Exponent
 from .forgetting import Forgetting
 from .cycles import Loops, growth, passed
-from .quantities import Quantity, Sort
+from .quantities import Quantity
 from .region import Region
 from .terms import Contribution
 
@@ -26,10 +26,8 @@ NOTHING, EVERYTHING = -2**40, 2**30  # what vanishes and what explodes, as whole
 
 
 def lost(cell: Cell, quantities: set[Quantity]) -> Cell:
-    """After an explosion all that follows counts as one, but for negative powers, which are of order one at most."""
-    most = Exponent.single(cell.region.zero)
-    return replace(cell, exponents={**cell.exponents, **{
-        u: most if u.sort == Sort.SHRINK else EXPLODES for u in quantities}})
+    """After an explosion all that follows counts as one."""
+    return replace(cell, exponents={**cell.exponents, **dict.fromkeys(quantities, EXPLODES)})
 
 
 def dependency_order(found: Sequence[Contribution]) -> tuple[list[list[Quantity]], dict[Quantity, list[Contribution]]]:
@@ -67,22 +65,13 @@ def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity
         if isinstance(solved, GrowingLoop):
             _require_one_sign(sweep, by_target)
             broken = cell.on(cell.region.where(solved.form, ">"))
-            rates = [] if _is_held(cell, sweep, by_target) else [(solved.quantity, solved.weight.pruned(broken.region))]
-            broken = replace(lost(broken, set(sweep)), explosions=(*broken.explosions, *rates))
+            rate = solved.quantity, solved.weight.pruned(broken.region)
+            broken = replace(lost(broken, set(sweep)), explosions=(*broken.explosions, rate))
             bounded = cell.region.where(solved.form, "<=")
             return [*solve(broken, sweeps[number + 1:], by_target),
                     *([] if bounded.is_empty else solve(cell.on(bounded), sweeps[number:], by_target))]
-        if isinstance(solved, Affine):  # an exponent under a negative power needs one form, of one sign
-            parts = [cell.on(cell.region.where(solved, relation)) for relation in ("<=", ">")]
-            return [done for part in parts for done in solve(part, sweeps[number:], by_target)]
         cell = solved
     return [cell]
-
-
-def _is_held(cell: Cell, sweep: Sequence[Quantity], by_target: dict[Quantity, list[Contribution]]) -> bool:
-    """Does a sweep read a negative power of what explodes? Of order one is its bound, and no rate follows from it."""
-    read = {f for u in sweep for one in by_target.get(u, []) for f in one.factors if f.sort == Sort.SHRINK}
-    return any(cell.of(g).explodes for f in read for one in by_target.get(f, []) for g in one.factors)
 
 
 def _require_one_sign(sweep: Sequence[Quantity], by_target: dict[Quantity, list[Contribution]]) -> None:
@@ -105,7 +94,7 @@ class GrowingLoop:
 
 
 def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list[Contribution]],
-               forgetting: Forgetting, rounds: int = 12) -> Cell | GrowingLoop | Affine:
+               forgetting: Forgetting) -> Cell | GrowingLoop:
     """The exponents of one sweep's quantities; or a loop that does not stay bounded everywhere on the region.
 
     Terms with several of them are taken as linear in each, the others at the values of the round before, until the
@@ -116,42 +105,10 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     sweep = sorted(sweep, key=lambda u: u in short)  # a loop is met at the last of its quantities
     terms = forgetting.limited(terms)
     cell = replace(cell, forgotten=(*cell.forgotten, *forgetting.rates.items()))
-    if terms and all(one.power < 0 for one in terms):
-        return _shrunk(cell, sweep[0], terms)
-    held = [replace(one, weight=one.weight - one.weight, factors=()) if one.power < 0 else one for one in terms]
-    solved = _solved(cell, sweep, short, held, rounds)
-    return _with_shrunk(cell, sweep, short, terms, solved, rounds) if isinstance(solved, Cell) else solved
+    return _solved(cell, sweep, short, terms)
 
 
-def _with_shrunk(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], most: Cell,
-                 rounds: int) -> Cell:
-    """The solution in which negative powers of a sweep's own sizes are what these make of them.
-
-    With powers of order one, which they are at most, sizes are bounds from above; with powers of these bounds they are
-    bounds from below, with powers of those from above again. Where two in turn are the same there is no other solution;
-    where they do not meet the first bounds stand.
-    """
-    sizes: dict[Quantity, list[Contribution]] = {}
-    for one in terms:
-        if one.power < 0:
-            sizes.setdefault(one.target, []).append(one)
-    bound = most
-    for _ in range(rounds if sizes else 0):
-        shrunk = [(own[0], _shrunk(bound, target, own)) for target, own in sizes.items()]
-        known = [replace(one, weight=form, factors=()) for one, found in shrunk if isinstance(found, Cell)
-                 for form in found.of(one.target).forms]
-        if len(known) < len(sizes):  # a size that has no one power everywhere, or none at all
-            break
-        after = _solved(cell, sweep, short, [*known, *(one for one in terms if one.power > 0)], rounds)
-        if not isinstance(after, Cell):
-            break
-        if all(after.of(u) == bound.of(u) for u in sweep if u not in sizes):
-            return after
-        bound = after
-    return most
-
-
-def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], rounds: int
+def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], rounds: int = 12
             ) -> Cell | GrowingLoop:
     """The rounds over a sweep's terms."""
     inner = set(sweep)
@@ -169,18 +126,6 @@ def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms
             return solved
         current = {u: solved.exponents[u] for u in sweep}
     raise NotCovered(f"the exponents of {', '.join(map(str, sweep))} do not settle within {rounds} rounds")
-
-
-def _shrunk(cell: Cell, target: Quantity, terms: list[Contribution]) -> Cell | Affine:
-    """A negative power of a size, of order one where the size is small; or a form whose sign has to be known."""
-    size = join(cell.weight(one) for one in terms).pruned(cell.region)
-    if size.explodes:
-        return replace(cell, exponents={**cell.exponents, target: Exponent()})
-    zero = cell.region.zero
-    forms = sorted(Exponent(size.forms | {zero}).pruned(cell.region).forms)
-    if len(forms) > 1:
-        return next(f - g for f in forms for g in forms if cell.region.sign(f - g) in (None, ">="))
-    return replace(cell, exponents={**cell.exponents, target: Exponent.single(forms[0] * terms[0].power)})
 
 
 def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent]

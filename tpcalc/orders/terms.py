@@ -12,7 +12,6 @@ and of all others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Iterator, Sequence
 
@@ -37,9 +36,7 @@ class Contribution:
     """One term of an equation for ``target``: L^weight times ``factors``, its layers' sums included.
 
     equation, term: where it stands in the recursion, and the symbolic term; update: it is there because of
-    earlier training steps; rule: how it enters; sign: of its coefficient, 0 where that is not known; bound: it is an
-    upper bound; power: where negative, the target is this power of what stands here, and of order one where that is
-    small.
+    earlier training steps; rule: how it enters; sign: of its coefficient, 0 where that is not known.
     """
 
     target: Quantity
@@ -49,8 +46,6 @@ class Contribution:
     term: sp.Expr
     update: bool
     rule: str
-    bound: bool = False
-    power: Fraction = Fraction(1)
     sign: int = 0
 
 

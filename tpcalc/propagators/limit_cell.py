@@ -7,13 +7,13 @@ from functools import lru_cache
 
 import sympy as sp
 
+from ..asymptotics import CHANGE, KET, Counted, Solution, Unknown
 from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
-from ..orders import Cell, KetTerms, Sort, join, settled_orders
 from ..limits import DepthLimit, LimitRegion, depth_limit
-from ..limits.obstacle import Obstacle, obstacle
+from ..limits.obstacle import Obstacle
 from ..limits.slow_streams import normal_form
 from ..limits.uncounted import require_no_explosion
 from ..parametrizations import DepthScaling, Parametrization, Scaling
@@ -90,8 +90,8 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
         raise NotCovered(f"scale: got {short(scale)} with update exponents matrix by matrix for {net.title}; expected "
                          "a tp.DepthScaling")
     frozen = net.narrow.frozen()
-    equations, everywhere, cell = counted(frozen, scale)
-    return everywhere or _of_kets(equations, cell)
+    everywhere, found = counted(frozen, scale)
+    return everywhere or _of_kets(found)
 
 
 @lru_cache(maxsize=256)
@@ -108,12 +108,12 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     if net.positions:
         return _of_sublayers(net, alpha, gamma)
     try:
-        equations, everywhere, cell = counted(net, DepthScaling(alpha, gamma))
+        everywhere, found = counted(net, DepthScaling(alpha, gamma))
     except NotCovered:  # no fractions, a function without a rule, or too many parts
         if isinstance(net, Residual) and not net.is_added:
             raise
     else:
-        return everywhere or _of_kets(equations, cell)
+        return everywhere or _of_kets(found)
     # A block that closes on kernels enters through these alone, the noise times L eps^2, the drift times L eps g
     # [tpcalc/action_principle]. Kernels of order one: powers of L are those of the plain linear network, whose kernels
     # are the stream's own.
@@ -122,7 +122,7 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 @lru_cache(maxsize=64)
-def counted(net: Network, scale: Scaling) -> tuple[KetEquations, Regime | None, Cell]:
+def counted(net: Network, scale: Scaling) -> tuple[Regime | None, Solution]:
     """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
     no stream. Raises ``ValueError`` where they are not counted."""
     names = net.trained_of_block
@@ -134,9 +134,9 @@ def counted(net: Network, scale: Scaling) -> tuple[KetEquations, Regime | None, 
     net.require_counted()
     one = program(net, SGD(), scale)
     equations, everywhere = _equations(one)
-    cell, = settled_orders(equations).cells
-    require_no_explosion(one, [cell])
-    return equations, everywhere, cell
+    found = Counted(equations).settled({})
+    require_no_explosion(one, bool(found.explosions) and not found.gradients_alone)
+    return everywhere, found
 
 
 @lru_cache(maxsize=1)
@@ -204,20 +204,47 @@ def _equations(one: Program) -> tuple[KetEquations, Regime | None]:
     return kets(found.program), None
 
 
-def _of_kets(equations: KetEquations, cell: Cell) -> Regime:
+def _of_kets(found: Solution) -> Regime:
     """What is added to the stream: by independent layers at the first step, coherently at later ones."""
+    equations = found.counted.equations
     outputs = [e.target.name for e in equations.equations
                if isinstance(e.target, Scalar) and not e.value.has(LossDerivative)]
-    grows = obstacle(cell, outputs, ())
+    grows = obstacle_of(found, outputs)
     if grows is not None:
         return Regime(obstacle=grows.words())
-    stream = min(KetTerms(equations).accumulating)
-    to_stream = [one for one in cell.contributions if (one.target.sort, one.target.number) == (Sort.KET, stream)]
-    noise = join(cell.weight(one) for one in to_stream if one.rule == "independent layers" and one.target.step == 0)
-    drift = join(cell.weight(one) for one in to_stream if one.rule == "layers" and one.target.step > 0)
-    at_first = join(cell.weight(one) for one in to_stream if one.target.step == 0).at(())
-    change = join(e for key, e in cell.exponents.items() if (key.sort, key.number) == (Sort.CHANGE, stream)).at(())
-    for what, power in (("the stream grows at initialization", at_first), ("training moves the stream", change)):
+    stream = min(found.counted.reading.accumulating)
+    to_stream = {t: found.terms(Unknown(KET, t, stream)) for t in range(found.steps)}
+    noise = [one.value for one in to_stream[0] if one.rule == "independent layers"]
+    drift = [one.value for t in range(1, found.steps) for one in to_stream[t] if one.rule == "layers"]
+    moved = [value for t in range(1, found.steps)
+             if (value := found.value_of(Unknown(CHANGE, t, stream))) is not None]
+    for what, values in (("the stream grows at initialization", [one.value for one in to_stream[0]]),
+                         ("training moves the stream", moved)):
+        power = found.power(max(values, default=None)).exponent
         if power > 0:
             return Regime(obstacle=f"{what} like L^({power})")
-    return Regime(noise.at(()) == 0, drift.at(()) == 0)
+    return Regime(*(found.power(max(values, default=None)).exponent == 0 for values in (noise, drift)))
+
+
+def obstacle_of(found: Solution, outputs: list[str]) -> Obstacle | None:
+    """What stands in the way of a limit; None where there is one."""
+    families = found.counted.equations.setting.families
+
+    def named(key: Unknown) -> str:
+        return key.name if isinstance(key.name, str) else families[key.name].name
+
+    if found.explosions:
+        key, _ = found.explosions[0]
+        rates = [found.rate(v) for other, v in found.explosions if other.step == key.step]
+        return Obstacle("explodes", named(key), key.step, max(rates))
+    if found.forgets:
+        found.require_forgotten()
+        key, rate = next(iter(found.forgets.items()))
+        return Obstacle("decays", named(key), key.step, found.power(rate).exponent)
+    powers = [(t, name, found.size(name, t).exponent) for t in range(found.steps) for name in outputs]
+    if found.grows:
+        for (t, name, before), (_, other, after) in zip(powers, powers[1:]):
+            if name == other and before < after < sp.oo:
+                return Obstacle("accelerates", name, t + 1, after - before)
+        return Obstacle("accelerates", "", found.steps - 1, None)
+    return next((Obstacle("grows", name, t, power) for t, name, power in powers if power > 0), None)

@@ -35,7 +35,7 @@ def factors_of(expression: sp.Expr) -> list[sp.Expr]:
     return [*plain, *functions.values()]
 
 
-def ket_parity(product: sp.Expr, sign: Callable[[Vector], int]) -> int:
+def parity(product: sp.Expr, sign: Callable[[Vector], int]) -> int:
     """1 where a product keeps its sign when all base kets change theirs, -1 where it changes it too, 0 for neither.
 
     sign: the same of a vector.
@@ -48,13 +48,13 @@ def ket_parity(product: sp.Expr, sign: Callable[[Vector], int]) -> int:
             found = -found
         elif random_parts(factor):
             argument, form = argument_of(factor)
-            inside = {ket_parity(term, sign) for term in sp.Add.make_args(sp.expand(argument)) if random_parts(term)}
+            inside = {parity(term, sign) for term in sp.Add.make_args(sp.expand(argument)) if random_parts(term)}
             constant = any(not random_parts(term) for term in sp.Add.make_args(sp.expand(argument)))
             found *= scalar_function(form).parity if inside == {-1} and not constant else 0
     return found
 
 
-def gathered_terms(terms: Iterable[sp.Expr]) -> list[sp.Expr]:
+def gathered(terms: Iterable[sp.Expr]) -> list[sp.Expr]:
     """Terms, those together again that are one function of a ket times the same: 1 - tanh^2 is small where 1 is not."""
     found: list[sp.Expr] = []
     groups: dict[tuple[sp.Expr, sp.Expr], sp.Expr] = {}

@@ -1,0 +1,171 @@
+"""A ket's size, taken apart by what it is random in.
+
+A part is slow where it depends on the residual stream, which is common to many layers, and fresh in the hat-kets that
+its own layer draws, matrix by matrix; it has no mean in any of them. Different matrices' hat-kets are independent, so
+in a product only what both factors are random in can have a mean: of one source a part without it times one without
+it is without it, one with it times one without it has it, and of two with it the product may have it or not. What may
+have a source or not is one part: there would be 2^k of k such sources, all of one size.
+
+A label is two sets of bits, what a part is random in for sure and, below, what perhaps; bit 0 is the stream, the last
+one the readouts, which no layer draws either: gradients of the first step are linear in them, so that no product of one
+with what the forward pass made has a mean. Nothing is random in the readouts alone: it would be a number, and numbers
+that change their sign with the readouts are 0. Parts are values by label.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Iterable, Iterator, Mapping
+
+from .values import LARGE, LEAST, added
+
+SHIFT = 24
+LOW = (1 << SHIFT) - 1
+STREAM_BIT = 1
+READOUT_BIT = 1 << SHIFT - 1
+COMMON = STREAM_BIT | READOUT_BIT  # what no layer draws
+MEAN = 0
+STREAM = STREAM_BIT << SHIFT
+READOUT = COMMON << SHIFT
+
+Label = int
+Parts = dict[Label, int]
+
+
+def label_of(sure: int, maybe: int = 0) -> Label:
+    return sure << SHIFT | maybe & ~sure
+
+
+def sure_of(label: Label) -> int:
+    return label >> SHIFT
+
+
+def possible(label: Label) -> int:
+    """All that a part may be random in."""
+    return label >> SHIFT | label & LOW
+
+
+@lru_cache(maxsize=None)
+def product_label(a: Label, b: Label) -> Label:
+    """What a product is random in: a source that both factors may have can be averaged out, one of one cannot."""
+    sure = (sure_of(a) & ~possible(b)) | (sure_of(b) & ~possible(a))
+    return label_of(sure, possible(a) | possible(b))
+
+
+def bits(sources: int) -> Iterator[int]:
+    while sources:
+        least = sources & -sources
+        yield least
+        sources ^= least
+
+
+@lru_cache(maxsize=None)
+def random_in(label: Label, among: int) -> tuple[Label, ...]:
+    """The parts of a label that are random in one source at least, of some; told apart by the first that they have."""
+    if sure_of(label) & among:
+        return (label,)
+    found, left = [], label & LOW
+    for source in bits(left & among):
+        left &= ~source
+        found.append(label_of(sure_of(label) | source, left))
+    return tuple(found)
+
+
+def contains(outer: Label, inner: Label) -> bool:
+    """Is whatever the inner label stands for in the outer one?"""
+    return not sure_of(outer) & ~sure_of(inner) and not possible(inner) & ~possible(outer)
+
+
+def subsets(label: Label) -> Iterator[int]:
+    """All that a label stands for, one by one."""
+    sure, maybe = sure_of(label), label & LOW
+    some = maybe
+    while True:
+        yield sure | some
+        if not some:
+            return
+        some = some - 1 & maybe
+
+
+def on_subsets(parts: Mapping[Label, int]) -> dict[int, int]:
+    """The largest value for every set of sources: what parts mean, however they are written."""
+    found: dict[int, int] = {}
+    for label, value in parts.items():
+        for one in subsets(label):
+            if value > found.get(one, LEAST):
+                found[one] = value
+    return found
+
+
+def pruned(parts: Parts) -> Parts:
+    """Without labels that another one contains at a value at least as large."""
+    if len(parts) < 3:
+        return parts
+    kept: Parts = {}
+    for label, value in sorted(parts.items(), key=lambda one: (-one[1], -(one[0] & LOW).bit_count())):
+        if not any(contains(other, label) for other in kept):
+            kept[label] = value
+    return kept
+
+
+def product(a: Parts, b: Parts) -> Parts:
+    if len(b) == 1 and MEAN in b:
+        a, b = b, a
+    if len(a) == 1 and MEAN in a:
+        number = a[MEAN]
+        return b if number == 0 else {label: added(value, number) for label, value in b.items()}
+    found: Parts = {}
+    for one, value in a.items():
+        for other, more in b.items():
+            label, both = product_label(one, other), added(value, more)
+            if both > found.get(label, LEAST):
+                found[label] = both
+    return pruned(found)
+
+
+def union(many: Iterable[Parts]) -> Parts:
+    """The size of a sum, in which nothing cancels."""
+    found: Parts = {}
+    for one in many:
+        for label, value in one.items():
+            if value > found.get(label, LEAST):
+                found[label] = value
+    return pruned(found)
+
+
+def size(parts: Mapping[Label, int]) -> int | None:
+    """The largest value, None of what vanishes."""
+    return max(parts.values(), default=None)
+
+
+def is_infinite(parts: Mapping[Label, int]) -> bool:
+    return any(value > LARGE for value in parts.values())
+
+
+def in_stream(label: Label, gain: int) -> list[tuple[Label, int]]:
+    """Which parts of a stream a part of a term enters, with what gain over all layers."""
+    sure, perhaps = sure_of(label), label & LOW
+    found: list[tuple[Label, int]] = []
+    if not sure & ~COMMON:  # what it has that no layer draws
+        if possible(label) & STREAM_BIT:
+            found.append((label_of(STREAM_BIT | sure, perhaps & READOUT_BIT), gain))
+        if not sure:
+            found.append((MEAN, gain))
+    if possible(label) & ~COMMON:
+        found.append((fresh_in(STREAM_BIT, label), gain // 2))
+    return found
+
+
+def fresh_in(source: int, label: Label) -> Label:
+    """What is random in a source, and linear in a part: random in the readouts as that is."""
+    return label_of(source | sure_of(label) & READOUT_BIT, label & READOUT_BIT)
+
+
+def in_words(label: Label, matrices: Mapping[int, str]) -> str:
+    """What a part is random in; matrices: the names of sources by their bits."""
+    def named(sources: int) -> str:
+        common = {STREAM_BIT: "the stream", READOUT_BIT: "the readout"}
+        return ", ".join(common.get(bit) or matrices.get(bit, "?") for bit in bits(sources))
+
+    said = f"random in {named(sure_of(label))}" if sure_of(label) else "a mean" if not label else "a part"
+    return said + (f", perhaps in {named(label & LOW)}" if label & LOW else "")

@@ -1,0 +1,131 @@
+"""Loops from a stream to itself that add up coherently: do they make it grow?
+
+Exponents tell how much layers add to a stream, not whether that makes it grow: what takes away of a stream more than
+1/L a layer lets it decay, and what points now this way, now that, does neither. So at the first step every term that
+would make a stream grow through itself needs a sign:
+
+- a positive number times a stream amplifies it, a negative one lets it decay (``solving.py``);
+- so does what is negative and such a multiple where the stream is small, as -tanh(x) is, if it gets so small;
+- an entrywise function of the stream with f(x) x of one sign does what its sign says, as far out as it does not vanish;
+- a mean of a function of fresh hat-kets depends on the stream by its size alone: whatever its sign, it points one way,
+  and adds to the size, as far out as it does not vanish;
+- a matrix that comes back transposed multiplies the stream by a mean slope, which needs one sign, and must not vanish
+  far out.
+
+All else is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from ..calculus.kets import Ket
+from ..errors import NotCovered
+from .entries import Enters, Entry
+from .parts import Parts, in_stream, is_infinite, size
+from .term_signs import POINTS, TURNS, damping_of, sign_of_term
+from .unknowns import DERIVATIVE, KET, Bend, Unknown
+from .values import LARGE, exponent_of
+
+if TYPE_CHECKING:
+    from ..orders.affine import Affine
+    from .reading import Reading
+    from .solution import Solution
+
+
+def require_signs(at: Solution) -> None:
+    """Raise ``ValueError`` where a loop of unknown sign would make a stream grow at the first step."""
+    reading, accepted = at.counted.reading, False
+    for family in sorted(reading.accumulating & reading.forward):
+        key = Unknown(KET, 0, family)
+        _require_small(at, key)
+        matter = [entry for entry in at.entries(key) if _matters(at, entry) and _comes_back(at, entry)]
+        signs = [sign_of_term(reading, family, entry.term).sign for entry in matter]
+        for entry, sign in zip(matter, signs):
+            if not sign or sign == TURNS:
+                raise _unknown(at, entry)
+        if {-POINTS, POINTS} <= set(signs):  # means that point both ways: coefficients decide
+            raise _unknown(at, matter[0])
+        accepted |= bool(matter) and is_infinite(at.table[key])
+    if accepted:
+        return
+    for key in [key for key in at.table if key.step == 0 and key.sort in (KET, DERIVATIVE)
+                and key.name in reading.accumulating and not (key.sort == KET and key.name in reading.forward)]:
+        for entry in at.entries(key):  # what goes back, and derivatives: a number times themselves, or nothing known
+            if _matters(at, entry) and _comes_back(at, entry) and not _is_multiple(reading, entry.term):
+                raise _unknown(at, entry)
+
+
+def _require_small(at: Solution, key: Unknown) -> None:
+    """Raise ``NotCovered`` where functions take away of a stream in proportion to it as far as it is small, and it does
+    not vanish: others feed it."""
+    value = size(at.table.get(key, {}))
+    for entry in at.entries(key):
+        if entry.damping is not None and value is not None and exponent_of(value) >= 0:
+            found = damping_of(at.counted.reading, int(key.name), entry.term)
+            if found is not None and found.small:
+                raise _unknown(at, entry)
+
+
+def _unknown(at: Solution, entry: Entry) -> NotCovered:
+    vector = at.counted.equations.setting.families[int(entry.target.name)].name
+    return NotCovered(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
+                      f"in a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
+                      "exponents; expected larger alpha, and terms of which one sign is known")
+
+
+@dataclass
+class _Finite:
+    """Sizes as they are, those that explode at order one: the weights of loops."""
+
+    solution: "Solution"
+
+    def weight(self, form: Affine) -> int:
+        return self.solution.weight(form)
+
+    def parts(self, key: Unknown) -> Parts:
+        return {label: 0 if value > LARGE else value for label, value in self.solution.table.get(key, {}).items()}
+
+    @property
+    def saturated(self) -> frozenset[Bend]:
+        return self.solution.saturated
+
+    def is_saturated(self, step: int) -> bool:
+        return self.solution.is_saturated(step)
+
+
+def _matters(at: Solution, entry: Entry) -> bool:
+    """Does a term add up coherently to more than there is?"""
+    if entry.enters != Enters.LAYERS or entry.damping is not None:
+        return False
+    known: dict[int, Parts] = {}
+
+    def value(node) -> Parts:  # type: ignore[no-untyped-def]
+        if node.number not in known:
+            known[node.number] = node.value(_Finite(at), [value(kid) for kid in node.kids])
+        return known[node.number]
+
+    return any(exponent_of(number) + at.all_layers // 2 > 0 for label, number in value(entry.node).items()
+               if number < LARGE and any(more == 2 for _, more in in_stream(label, 2)))
+
+
+def _comes_back(at: Solution, entry: Entry) -> bool:
+    """Is a term made of what it adds to?"""
+    seen, waiting = set(), list(entry.node.refs)
+    while waiting:
+        key = waiting.pop()
+        if key == entry.target:
+            return True
+        if key not in seen and key.step == 0:
+            seen.add(key)
+            waiting += [ref for other in at.entries(key) for ref in other.node.refs]
+    return False
+
+
+def _is_multiple(reading: Reading, term: sp.Expr) -> bool:
+    """A positive number times a ket?"""
+    kets = [factor for factor in sp.Mul.make_args(term) if isinstance(factor, Ket)]
+    return len(kets) == 1 and reading.sign(term / kets[0]) > 0

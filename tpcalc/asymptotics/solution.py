@@ -1,0 +1,372 @@
+"""Exponents at a point: the least solution of the graph's equations, training step by training step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Callable, Sequence
+
+import sympy as sp
+
+from ..errors import NotCovered
+from ..orders.affine import Affine
+from ..orders.quantities import BaseQuantity
+from ..programs.language import Vector
+from .entries import Enters, Entry
+from .explain import explain
+from .graph import Node
+from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Unknown
+from .parts import MEAN, Parts, in_stream, on_subsets, size, union
+from .signs import require_signs
+from .solving import solve_sweep
+from .values import LARGE, LEAST, Scale, added, exponent_of
+
+if TYPE_CHECKING:
+    from .counted import Counted
+
+MOST_HYPOTHESES = 40
+
+
+@dataclass(frozen=True)
+class Power:
+    """An exponent of L: -oo of what vanishes, oo of what explodes; bound: it is an upper bound, and no more is known.
+    """
+
+    exponent: sp.Expr
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of an equation with its exponent, sums over layers included; rule: how layers add it up: "layers"
+    coherently, "independent layers" like a square root, "" inside a layer."""
+
+    target: Unknown
+    equation: int
+    term: sp.Expr
+    update: bool
+    rule: str
+    value: int
+
+
+class Solution:
+    """Exponents of all that is counted, at a point.
+
+    explosions: unknowns with v, of sweeps that grow like exp(L^v), None where no rule says how fast, the first first;
+    saturated: bounded functions that are so large that they do not grow any more; held: nothing but derivatives
+    explodes, or bounded functions hold the outputs whatever explodes; grows: exponents grow from step to step; forgets:
+    unknowns with v, of streams that forget what is older than L^(1 - v) layers.
+    """
+
+    def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[Entry], bool] | None = None,
+                 directions: tuple[tuple[Fraction, ...], ...] = ()) -> None:
+        self.counted, self.scale, self.keep = counted, Scale(point, directions, counted.entries.graph.fine), keep
+        self.table: dict[Unknown, Parts] = {}
+        self.saturated: frozenset[Bend] = frozenset()
+        self.explosions: list[tuple[Unknown, int | Fraction | None]] = []
+        self.forgets: dict[Unknown, int] = {}
+        self.held = self.grows = False
+        self.steps = 0
+        self._weights: dict[Affine, int] = {}
+        self._values: list[Parts | None] = []
+        self._changed: list[int] = []  # when a node's value did last, and when its kids' were last read
+        self._read: list[int] = []
+        self._clock = 0
+
+    # What nodes ask.
+
+    def weight(self, form: Affine) -> int:
+        if form not in self._weights:
+            self._weights[form] = self.scale.of(form)
+        return self._weights[form]
+
+    def parts(self, key: Unknown) -> Parts:
+        return self.table.get(key, {})
+
+    def is_saturated(self, step: int) -> bool:
+        return any(bend.step == step for bend in self.saturated)
+
+    @cached_property
+    def all_layers(self) -> int:
+        """The value of the number of layers."""
+        return self.scale.unit * int(self.counted.reading.layers_grow)
+
+    # Evaluation.
+
+    def value(self, node: Node) -> Parts:
+        """The parts of a node, evaluated once as long as nothing that it is made of changes."""
+        found = self._values[node.number]
+        if found is None:
+            found = self._values[node.number] = node.value(self, [self.value(kid) for kid in node.kids])
+        return found
+
+    def evaluate(self, nodes: Sequence[Node]) -> None:
+        """Evaluate those nodes again whose unknowns have changed, each after what it is made of."""
+        values, changed, read = self._values, self._changed, self._read
+        for node in nodes:
+            number, old = node.number, values[node.number]
+            if node.kids and old is not None and all(changed[kid.number] <= read[number] for kid in node.kids):
+                continue
+            self._clock += 1
+            new = node.value(self, [self.value(kid) for kid in node.kids])
+            read[number] = self._clock
+            if new != old:
+                values[number], changed[number] = new, self._clock
+
+    def forget_values(self, nodes: Sequence[Node] | None = None) -> None:
+        """Of some nodes, or of all."""
+        if nodes is None:
+            size = len(self.counted.nodes)
+            self._values = [None] * size
+            self._changed, self._read = [0] * size, [0] * size
+            return
+        for node in nodes:
+            self._values[node.number] = None
+
+    def entries(self, key: Unknown) -> list[Entry]:
+        found = self.counted.entries.of[key]
+        return found if self.keep is None else [entry for entry in found if self.keep(entry)]
+
+    def entering(self, entry: Entry, parts: Parts) -> Parts:
+        """What parts of a term add to its target: in a stream, what layers draw of their own adds up like the square
+        root, all else coherently; of what forgets the last layers alone count."""
+        if entry.enters == Enters.PLAIN:
+            return parts
+        rate = self.forgets.get(entry.target)
+        if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
+            return {}
+        gain = self.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+        found: Parts = {}
+        for label, value in parts.items():
+            for to, more in in_stream(label, gain):
+                both = added(value, more)
+                if both > found.get(to, LEAST):
+                    found[to] = both
+        return found
+
+    def of(self, key: Unknown) -> Parts:
+        """An unknown's parts, of what is in the table of all others."""
+        if key.sort == SHRINK:
+            return self.shrunk(key)
+        return union([self.entering(entry, self.value(entry.node)) for entry in self.entries(key)])
+
+    def shrunk(self, key: Unknown) -> Parts:
+        """A negative power of a size, of order one where the size is small, nothing where it explodes."""
+        known = self.value(self.counted.entries.functions.shrinks[key])
+        if not known:
+            return {}
+        value = max(known.values())
+        if value > LARGE:
+            return {}
+        if exponent_of(value) <= 0:
+            return {MEAN: -(value & 1)}
+        power = Fraction(str(key.name).rpartition("**(")[2][:-1])
+        exact = exponent_of(value) * power
+        if exact.denominator != 1:
+            raise NotCovered(f"L^({self.scale.number(value)} * {power}): no rule for powers so fine")
+        return {MEAN: 2 * int(exact) - (value & 1)}
+
+    # Steps.
+
+    def solve(self, t: int) -> None:
+        """The exponents of step t, when those of all earlier ones are known."""
+        sweeps = self.counted.sweeps(t)
+        before, tried = list(self.explosions), set()
+        forgot = dict(self.forgets)
+        for _ in range(MOST_HYPOTHESES):
+            tried.add(self.saturated)
+            self.explosions, self.forgets = list(before), dict(forgot)
+            for sweep in sweeps:
+                for key in sweep.keys:
+                    self.table.pop(key, None)
+            self.forget_values()
+            for sweep in sweeps:
+                solve_sweep(self, sweep)
+            wrong = self._wrong(t)
+            changed = self.saturated.symmetric_difference(wrong - self.saturated or wrong)
+            if not wrong or changed in tried:
+                break
+            self.saturated = frozenset(changed)
+        self._require_arguments(t)
+        if t == 0:
+            require_signs(self)
+        self.steps = t + 1
+
+    def _wrong(self, t: int) -> frozenset[Bend]:
+        """The functions that are saturated and were not taken to be, or the other way round."""
+        found = set()
+        for bend, node in self.counted.entries.functions.bends.items():
+            if bend.step == t:
+                value = self.value(node).get(MEAN)
+                grows = value is not None and exponent_of(value) > 0
+                falls = value is None or exponent_of(value) < 0
+                if falls if bend in self.saturated else grows:
+                    found.add(bend)
+        return frozenset(found)
+
+    def _require_arguments(self, t: int) -> None:
+        """Raise ``ValueError`` where a bounded function that is 0 at 0 acts on what falls with L: it is no more of
+        order one there, and what it is no rule counts."""
+        for (step, name), node in self.counted.entries.functions.arguments.items():
+            if step == t:
+                value = self.value(node).get(MEAN)
+                if value is not None and exponent_of(value) < 0:
+                    raise NotCovered(f"{name}: what a bounded function acts on falls with the depth, and the function "
+                                     "with it; powers of L are counted where it is of order one at least")
+
+    # Whether steps that are known decide the others.
+
+    @property
+    def _outputs(self) -> list[str]:
+        return list(self.counted.reading.scalars)
+
+    def has_powers(self, t: int) -> bool:
+        """Does a scalar grow like a power of the depth at a step?"""
+        return any(LARGE > v and exponent_of(v) > 0 for v in self._scalars(t))
+
+    def is_bounded(self, t: int) -> bool:
+        return not any(exponent_of(v) > 0 for v in self._scalars(t))
+
+    def _scalars(self, t: int) -> list[int]:
+        return [v for name in self._outputs for v in self.table.get(Unknown(SCALAR, t, name), {}).values()]
+
+    @property
+    def derivatives_alone(self) -> bool:
+        """Is all that explodes a derivative of a ket in a base ket, which bounds the ket and is none of its parts?"""
+        return bool(self.explosions) and all(key.sort == DERIVATIVE for key, _ in self.explosions)
+
+    @property
+    def gradients_alone(self) -> bool:
+        """Is all that explodes made on the way back?"""
+        forward = self.counted.reading.forward
+        return bool(self.explosions) and all(key.sort == KET and key.name not in forward for key, _ in self.explosions)
+
+    def classes(self, t: int) -> dict[tuple, int]:
+        """Exponents of step t: of derivatives in initial vectors, in the step's own and in earlier hat-kets."""
+        found: dict[tuple, int] = {}
+        for key, parts in self.table.items():
+            if key.step == t and key.sort != SHRINK:
+                for one, value in on_subsets(parts).items():
+                    kind = *kind_of(key), one
+                    found[kind] = max(found.get(kind, LEAST), exponent_of(value))
+        return found
+
+    def repeats(self, t: int) -> bool:
+        """Are all exponents of step t those of the step before, as far as both are asked for?"""
+        now, before = self.classes(t), self.classes(t - 1)
+        asked = [{kind_of(key) for key in self.table if key.step == step} for step in (t - 1, t)]
+        return all(now.get(kind) == before.get(kind) for kind in {*now, *before}
+                   if all(kind[:3] in some for some in asked))
+
+    def growing(self, t: int) -> list[tuple[int, int]]:
+        """Exponents of step t that are positive and larger than at the step before, with that difference, as values."""
+        before = self.classes(t - 1)
+        return [(2 * value, 2 * (value - before[kind])) for kind, value in self.classes(t).items()
+                if kind in before and value > 0 and value > before[kind]]
+
+    def require_forgotten(self) -> None:
+        """Raise ``ValueError`` where something forgets where it started, and not all that there is vanishes with it.
+
+        What a sweep forgets still stands in the L^(1 - v) layers next to its start, as gradients do next to the output;
+        no rule counts its products with what does not vanish there.
+        """
+        if self.forgets and not self.explosions and any(
+                parts for key, parts in self.table.items() if key.sort == KET):
+            key, rate = next(iter(self.forgets.items()))
+            vector = self.counted.equations.setting.families[int(key.name)].name
+            raise NotCovered(f"{vector} at step {key.step} forgets what is older than "
+                             f"L^({1 - self.scale.number(rate)}) layers and is fed by what does not; no rule for what "
+                             "these layers add where it starts")
+
+    # Reading.
+
+    def thresholds(self) -> dict[Unknown | Bend, int | None]:
+        """Sizes at whose zeros a rule changes: of what bounded functions would add, and of negative powers' bases."""
+        functions = self.counted.entries.functions
+        found: dict[Unknown | Bend, int | None] = {
+            bend: size(self.value(node)) for bend, node in functions.bends.items() if bend.step < self.steps}
+        return found | {key: size(self.value(node)) for key, node in functions.shrinks.items()
+                        if key.step < self.steps}
+
+    def outputs(self) -> list[int | None]:
+        """Values of all scalars at all steps."""
+        return [self.value_of(Unknown(SCALAR, t, name)) for t in range(self.steps) for name in self._outputs]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What sizes are known of: vectors and scalars, by name."""
+        setting = self.counted.equations.setting
+        return tuple(dict.fromkeys([*(setting.families[f].name for f in self.counted.reading.of_family),
+                                    *self.counted.reading.scalars]))
+
+    def size(self, name: str, step: int, change: bool = False) -> Power:
+        """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar.
+
+        Raises ``KeyError`` for another name or a step that was not counted.
+        """
+        return self.power(self.value_of(self._named(name, step, change)))
+
+    def explain(self, name: str, step: int, change: bool = False) -> tuple[str, ...]:
+        """Why a size is as large as it is, a sentence a term; raises ``KeyError`` as ``size`` does."""
+        return explain(self, self._named(name, step, change))
+
+    def _named(self, name: str, step: int, change: bool) -> Unknown:
+        if step not in range(self.steps):
+            raise KeyError(f"step {step}: not counted; counted are 0 to {self.steps - 1}")
+        if name in self.counted.reading.scalars:
+            return Unknown(SCALAR, step, name)
+        families = self.counted.equations.setting.families
+        family = next((f for f in self.counted.reading.of_family if families[f].name == name), None)
+        if family is None:
+            raise KeyError(f"{name}: no vector or number of the program; known are {', '.join(self.names)}")
+        return Unknown(CHANGE if change else KET, step, family)
+
+    def of_vector(self, vector: Vector, step: int, change: bool = False) -> Power:
+        family = self.counted.reading.family(vector)
+        return self.power(self.value_of(Unknown(CHANGE if change else KET, step, family)))
+
+    def value_of(self, key: Unknown) -> int | None:
+        return size(self.table.get(key, {}))
+
+    def power(self, value: int | None) -> Power:
+        return Power(self.scale.number(value), value is not None and bool(value & 1))
+
+    def rate(self, value: int | Fraction | None) -> sp.Expr:
+        """The v of exp(L^v); oo where no rule says it."""
+        if value is None:
+            return sp.oo
+        found = Fraction(value)
+        return self.scale.number(2 * found.numerator) / (2 * found.denominator)
+
+    def form(self, value: int | None) -> Affine | None:
+        """The affine form that a value is of, where directions span the plane; None of what vanishes or explodes."""
+        return None if value is None or value > LARGE else self.scale.form(value)
+
+    def terms(self, key: Unknown) -> list[Term]:
+        """All terms that make up an unknown, each with the ways in which it enters."""
+        return [term for entry in self.entries(key) for term in self.terms_of(entry)]
+
+    def terms_of(self, entry: Entry) -> list[Term]:
+        """A term, once for every rule by which layers add it up."""
+        return self.ways(entry, self.value(entry.node))
+
+    def ways(self, entry: Entry, parts: Parts) -> list[Term]:
+        """The same of a term with given parts."""
+        gain = self.all_layers - self.forgets.get(entry.target, 0) if entry.enters == Enters.LAYERS else 0
+        best: dict[str, int] = {}
+        for label, value in parts.items():
+            for _, more in [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, 2):
+                rule = "" if entry.enters != Enters.LAYERS else "layers" if more == 2 else "independent layers"
+                both = added(value, gain if rule == "layers" else gain // 2 if rule else 0)
+                best[rule] = max(best.get(rule, LEAST), both)
+        return [Term(entry.target, entry.equation, entry.term, entry.update, rule, value)
+                for rule, value in best.items()]
+
+
+def kind_of(key: Unknown) -> tuple:
+    """What an unknown is whatever its step: a derivative in an initial base ket, in one of its step, or in others."""
+    base = key.base
+    if base is not None and not base.is_initial:
+        base = BaseQuantity(int(base.step == key.step), base.number, base.own)
+    return key.sort, key.name, base

@@ -1,0 +1,169 @@
+"""One sweep's exponents: from below, value by value, until they settle.
+
+The least solution of equations over sums and maxima is what values tend to that start from nothing and are put in until
+they stay. Where a cycle has a positive weight they would go on for ever: what is on it explodes, and the rest goes on.
+Negative powers are held, first at order one, or at what they were the step before, which bounds all others from above;
+then at what these bounds make of them, which bounds from below, and so on, until two in turn are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import NotCovered
+from .cycles import Cycles
+from .unknowns import SHRINK, Unknown
+from .parts import MEAN, Parts, is_infinite, union
+from .values import INFINITE
+
+if TYPE_CHECKING:
+    from .solution import Solution
+    from .sweeps import Sweep
+
+ROUNDS = 12  # after which loops are looked for that grow
+MOST_ROUNDS = 600
+ALTERNATIONS = 40
+
+
+def solve_sweep(at: Solution, sweep: Sweep) -> None:
+    if not sweep.cyclic:
+        key, = sweep.keys
+        at.table[key] = at.of(key)
+        return
+    _note_forgetting(at, sweep)
+    _Iteration(at, sweep).solve()
+    if not at.forgets.keys().isdisjoint(sweep.plain):
+        _require_forgotten_faster(at, sweep)
+    at.forget_values(sweep.all)  # some were read on the way
+
+
+def _note_forgetting(at: Solution, sweep: Sweep) -> None:
+    """The streams of a sweep that forget, with their rates.
+
+    y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older than L^(1 - v) layers: it keeps nothing of where it
+    started, and sums over that many layers.
+    """
+    for key in sweep.plain:
+        rates = [at.value(entry.damping)[MEAN] for entry in at.entries(key) if entry.damping is not None]
+        if rates and max(rates) + at.all_layers > 0:
+            at.forgets[key] = max(rates) + at.all_layers
+
+
+def _require_forgotten_faster(at: Solution, sweep: Sweep) -> None:
+    """Raise ``ValueError`` where what forgets is fed by what it makes, as fast as it forgets it."""
+    cycle = Cycles(at, sweep, {key: at.table.get(key, {}) for key in sweep.shrinks}).through(at.forgets.keys())
+    if cycle:
+        key = next(key for key, _ in cycle if key in at.forgets)
+        vector = at.counted.equations.setting.families[int(key.name)].name
+        raise NotCovered(f"{vector} at step {key.step}: its layers forget, and it is fed by what it makes as fast as "
+                         "it forgets it; coefficients decide whether it grows, and no rule compares them")
+
+
+class _Iteration:
+    """The unknowns of a sweep, and what is found of them so far."""
+
+    def __init__(self, at: Solution, sweep: Sweep) -> None:
+        self.at, self.sweep, self.plain = at, sweep, sweep.plain
+        self.inside = {key for key in sweep.keys}
+
+    def put(self, key: Unknown, value: Parts) -> bool:
+        """Is it another value?"""
+        if self.at.table.get(key, {}) == value:
+            return False
+        self.at.table[key] = value
+        return True
+
+    def read(self, key: Unknown) -> Parts:
+        """An unknown's parts at the values of now."""
+        self.at.evaluate(self.sweep.nodes[key])
+        return self.at.of(key)
+
+    def clear(self) -> None:
+        for key in self.plain:
+            self.at.table[key] = {}
+
+    def solve(self) -> None:
+        at, shrinks = self.at, self.sweep.shrinks
+        held: dict[Unknown, Parts | None] = {key: self.at_the_step_before(key) for key in shrinks}
+        exploded = self.iterate(held)
+        if exploded and shrinks:
+            self._without_bound()
+            return
+        if exploded or not shrinks:
+            return
+        bound = {key: at.table[key] for key in self.plain}
+        for _ in range(ALTERNATIONS):
+            known: dict[Unknown, Parts | None] = {key: self.read(key) for key in shrinks}
+            self.clear()
+            if self.iterate(known):  # no rule: the first bound stands
+                at.table.update(bound)
+                at.table.update({key: {MEAN: 0} for key in shrinks})
+                return
+            after = {key: at.table[key] for key in self.plain}
+            if after == bound:
+                return
+            bound = after
+        raise NotCovered(f"program {at.counted.reading.name}: what it divides by grows with what it divides, and "
+                         "neither settles; no rule for powers between those that exponents tend to in turn")
+
+    def at_the_step_before(self, key: Unknown) -> Parts | None:
+        """A negative power as it was, of what did not become smaller since: what becomes of it tells."""
+        before = self.at.counted.entries.functions.before.get(key)
+        return None if before is None else self.at.table.get(before)
+
+    def _without_bound(self) -> None:
+        """A negative power of what explodes is nothing, where it does not feed what explodes: does it without it?"""
+        at = self.at
+        known: dict[Unknown, Parts | None] = {key: self.read(key) for key in self.sweep.shrinks}
+        found = list(at.explosions)
+        before = {key: at.table.get(key, {}) for key in self.sweep.keys}
+        self.clear()
+        again = self.iterate(known)
+        at.explosions = found
+        if not again:
+            at.table.update(before)
+
+    def iterate(self, held: dict[Unknown, Parts | None]) -> bool:
+        """Put values in until they stay, with negative powers held, those of None at order one; does one explode?"""
+        at, exploded = self.at, False
+        fixed: dict[Unknown, Parts] = {}
+        self.clear()
+        for _ in range(0, MOST_ROUNDS, ROUNDS):
+            if self._settles(held, fixed):
+                return exploded
+            cycle, rate = Cycles(at, self.sweep, held, fixed).find()
+            if not cycle:  # a long way round
+                continue
+            if not exploded and not any(self._held_by_explosion(key) for key in self.plain):
+                at.explosions.append((cycle[0][0], rate))
+            exploded = True
+            for key, label in cycle:
+                fixed.setdefault(key, {})[label] = INFINITE
+            for key in self.plain:
+                at.table[key] = dict(fixed.get(key, {}))
+        raise NotCovered(f"program {at.counted.reading.name}: exponents do not settle, and no loop is found that grows")
+
+    def _settles(self, held: dict[Unknown, Parts | None], fixed: dict[Unknown, Parts]) -> bool:
+        at = self.at
+        for _ in range(ROUNDS):
+            moved = False
+            for key, known in held.items():
+                if known is None:  # of order one at most: as soon as there is what it is made of
+                    at.evaluate(self.sweep.nodes[key])
+                    there = at.value(at.counted.entries.functions.shrinks[key])
+                    known = {MEAN: 0} if there else {}
+                moved |= self.put(key, known)
+            for key in self.plain:
+                new = self.read(key)
+                before = None if self.sweep.normed else at.table.get(key)
+                more = [one for one in (before, fixed.get(key)) if one]
+                moved |= self.put(key, union([new, *more]) if more else new)
+            if not moved:
+                return True
+        return False
+
+    def _held_by_explosion(self, key: Unknown) -> bool:
+        """Does it read a negative power of what explodes? Of order one is its bound, and no rate follows from it."""
+        shrinks = self.at.counted.entries.functions.shrinks
+        return any(ref.sort == SHRINK and is_infinite(self.at.value(shrinks[ref]))
+                   for entry in self.at.entries(key) for ref in entry.node.refs)

@@ -1,0 +1,223 @@
+"""The signs of terms that come back to the stream that they add to: does one make it grow, or take away of it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
+from ..gaussian import Expectation
+from ..gaussian.scalar_functions import H, scalar_function
+from ..orders.terms import additive_terms
+from ..programs.language import Scalar
+from .factors import squares
+from .reading import Reading
+
+GROWS, TURNS, POINTS = 1, -1, 2  # what a term does to its stream: of means, in which direction
+FAR_OUT = np.array([20.0, 40.0, 80.0])  # as far as exponentials are numbers
+NODES = np.linspace(-8, 8, 4001)
+WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
+SIZES = np.geomspace(1e-3, 75, 41)  # of what a hat-ket may be
+FAR_ENDS = np.geomspace(50, 600, 17)
+NEAR = np.geomspace(1e-3, 600, 61)
+LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
+
+
+@dataclass(frozen=True)
+class TermSign:
+    """What a term does to its stream: GROWS, TURNS, POINTS or -POINTS, 0 where that is not known.
+
+    number: its factors that are numbers; own: is it made of the stream itself? small: does it take away of the stream
+    in proportion only as far as all streams that it is a function of vanish with the depth?
+    """
+
+    sign: int
+    number: sp.Expr = sp.Integer(0)
+    own: bool = False
+    small: bool = False
+
+
+UNKNOWN = TermSign(0)
+
+
+def damping_of(reading: Reading, family: int, term: sp.Expr) -> TermSign | None:
+    """The same of a term that takes away a share of its stream in every layer, None of all others."""
+    found = sign_of_term(reading, family, term)
+    return found if found.sign == TURNS and found.own else None
+
+
+def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
+    """What a term does to the stream of a family at the first step."""
+    if len(reading.written(term, 0)) != 1:
+        return UNKNOWN
+    written, = reading.written(term, 0)
+    number = _in_front(written)[0]
+    positive, responses, random = True, [], []
+    for factor in sp.Mul.make_args(written / number):
+        if random_parts(factor):
+            random.append(factor)
+        elif isinstance(factor, Response):
+            responses.append(factor)
+        else:
+            positive &= bool(squares(factor.as_base_exp()[0]))
+    number = _with_alike(reading, family, written)
+    sign = reading.sign(number)
+    if not sign or not positive:
+        return UNKNOWN
+    plain = not any(factor.has(Bracket, Expectation) for factor in sp.Mul.make_args(written))
+    inside = resolved(reading, sp.Mul(*random))
+    kets = [f for f in sp.Mul.make_args(inside) if isinstance(f, Ket) and _is_stream(reading, f)]
+    own = plain and [reading.family(ket.vector) for ket in kets] == [family]
+    factor, rest = _numbered(inside / kets[0] if len(kets) == 1 else inside)
+    sign, number = sign * reading.sign(factor), number * factor
+    if not sign:
+        return UNKNOWN
+    if responses:
+        slope = _slope(reading, responses[0]) if len(responses) == 1 else None
+        if slope is None:
+            return UNKNOWN
+        if rest == 1:
+            return TermSign(_of_slope(reading, sign, slope), number, own, bool(slope.atoms(Hat)))
+        sign = _of_slope(reading, sign, slope)
+    if rest == 1:
+        return TermSign(sign, number, own)
+    streams = {ket for ket in rest.atoms(Ket) if reading.initial(ket.vector) is None}
+    if not streams and _is_of_one_hat(rest) and not responses:
+        if not kets:
+            return TermSign(sign * POINTS * _mean(rest))
+        return TermSign(_of_slope(reading, sign, rest), number, own, True)
+    if len(streams) != 1 or rest.atoms(Hat):
+        return UNKNOWN
+    ket, = streams
+    form = scalar_function(rest, ket).expression
+    if form.free_symbols - {H}:
+        return UNKNOWN
+    if not kets:
+        return TermSign(_restores_or_grows(sign, form), number, plain and reading.family(ket.vector) == family, True)
+    if responses:
+        return UNKNOWN
+    falls = sign * sp.sign(form.subs(H, 0)) == TURNS
+    return TermSign(TURNS, number, own, True) if falls else UNKNOWN
+
+
+def _in_front(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A product as a number that stands there as it is times the rest."""
+    plain = [factor for factor in sp.Mul.make_args(product)
+             if not random_parts(factor) and not factor.has(Response, Bracket, Expectation, Scalar)]
+    return sp.Mul(*plain), product / sp.Mul(*plain)
+
+
+def _with_alike(reading: Reading, family: int, written: sp.Expr) -> sp.Expr:
+    """The number in front of a term, with those of all terms that are the same but for it: 1 - l/(2 L) is positive."""
+    number, rest = _in_front(written)
+    found = sp.Integer(0)
+    for equation, _ in reading.of_family[family]:
+        for term, _ in reading.terms(equation):
+            for other in reading.written(term, 0):
+                more, alike = _in_front(other)
+                found += more if alike == rest else 0
+    return found or number
+
+
+def _numbered(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A product as a number, perhaps one of the layer, times the rest."""
+    random = random_parts(product)
+    number, rest = product.as_independent(*random, as_Add=False) if random else (product, sp.Integer(1))
+    return number, rest
+
+
+def _is_stream(reading: Reading, ket: Ket) -> bool:
+    return reading.initial(ket.vector) is None and reading.family(ket.vector) in reading.accumulating
+
+
+def resolved(reading: Reading, expression: sp.Expr) -> sp.Expr:
+    """Vectors of a layer at the first step, written in hat-kets and streams."""
+    for _ in range(len(reading.of_family)):
+        inner = {}
+        for ket in expression.atoms(Ket):
+            if reading.initial(ket.vector) is None and reading.family(ket.vector) not in reading.accumulating:
+                (_, e), = reading.of_family[reading.family(ket.vector)][:1]
+                there = dict(zip(e.target.vector.indices, ket.vector.indices))
+                terms = [term for term in additive_terms(e.value) if not isinstance(term, sp.Sum)]
+                inner[ket] = sp.Add(*(term.subs(there, simultaneous=True) for term in terms))
+        if not inner:
+            return expression
+        expression = expression.xreplace(inner)
+    return expression
+
+
+def _is_of_one_hat(expression: sp.Expr) -> bool:
+    return len(expression.atoms(Hat)) == 1 and not expression.atoms(Response, Bracket, Expectation, Ket)
+
+
+def _means(form: sp.Expr) -> np.ndarray:
+    """E f(s z) at large s, over s^growth."""
+    function = scalar_function(form)
+    values = function.values()
+    return np.array([float(WEIGHTS @ values(s * NODES)) for s in FAR_OUT]) / FAR_OUT**function.growth
+
+
+def _mean(expression: sp.Expr) -> int:
+    """The sign of the mean of a function of a Gaussian far out, 0 where it vanishes there, or changes."""
+    hat, = expression.atoms(Hat)
+    form = scalar_function(expression, hat).expression
+    if not scalar_function(form).growth and not _has_ends(form):
+        return 0
+    means = _means(form)
+    return int(np.sign(means[0])) if (np.abs(means) > LEAST_SHARE).all() and abs(np.sign(means).sum()) == 3 else 0
+
+
+def _has_ends(form: sp.Expr) -> bool:
+    """Does a bounded function go to numbers at both ends, not both 0?"""
+    ends = [scalar_function(form).values()(side * FAR_ENDS) for side in (1, -1)]
+    return not scalar_function(form).vanishes and all(np.ptp(end) < LEAST_SHARE for end in ends)
+
+
+def _slope(reading: Reading, response: Response) -> sp.Expr | None:
+    """The slope of a vector in a hat-ket of its layer: a number, or a function of one hat-ket."""
+    inside = sp.expand(resolved(reading, Ket(response.vector)))
+    made = sp.Add(*(term for term in sp.Add.make_args(inside) if term.has(response.base)))
+    if not made.has(response.base):
+        return None
+    slope = made.coeff(response.base)
+    if not slope.has(response.base) and sp.expand(made - slope * response.base) == 0:
+        return slope if not slope.atoms(Hat, Ket) or _is_of_one_hat(slope) else None
+    number, form = _numbered(made)
+    if not _is_of_one_hat(form):
+        return None
+    return number * scalar_function(scalar_function(form, response.base).expression).derivative.expression.subs(
+        H, response.base)
+
+
+def _of_slope(reading: Reading, sign: int, slope: sp.Expr) -> int:
+    """What a stream times a number of a sign and the mean of a function of one hat-ket does to it.
+
+    The mean needs one sign, however large the hat-ket. What takes away does so in proportion where the function is not
+    0 at 0; what adds to the stream needs a mean that stays far out.
+    """
+    number, slope = _numbered(slope)
+    sign *= reading.sign(number)
+    if slope == 1 or not sign:
+        return sign
+    hat, = slope.atoms(Hat)
+    function = scalar_function(slope, hat)
+    if function.expression.free_symbols - {H}:
+        return 0
+    means = np.array([float(WEIGHTS @ function.values()(size * NODES)) for size in SIZES])
+    found = sign * (int((means > 0).all()) - int((means < 0).all()))
+    if found == TURNS:
+        return TURNS if not function.flatness else 0
+    return GROWS if found > 0 and _mean(slope) else 0
+
+
+def _restores_or_grows(sign: int, form: sp.Expr) -> int:
+    """What a function of the stream does to it, by the sign of f(x) x: where that is the same everywhere, and f either
+    does not vanish far out, or takes away in proportion near 0."""
+    values = scalar_function(form).values()
+    products = sign * np.concatenate([values(NEAR) * NEAR, values(-NEAR) * -NEAR])
+    if (products <= 0).all():  # relu takes nothing away of what is negative
+        near = scalar_function(form).values()(np.array([NEAR[0], -NEAR[0]]))
+        return TURNS if scalar_function(form).flatness == 1 and near.all() else 0
+    return GROWS if (products >= 0).all() and not scalar_function(form).vanishes else 0
