@@ -163,6 +163,8 @@ def _mean(expression: sp.Expr) -> int:
     """The sign of the mean of a function of a Gaussian far out, 0 where it vanishes there, or changes."""
     hat, = expression.atoms(Hat)
     form = scalar_function(expression, hat).expression
+    if form.free_symbols - {H}:
+        return 0
     if not scalar_function(form).growth and not _has_ends(form):
         return 0
     means = _means(form)
