@@ -76,6 +76,7 @@ def test_what_takes_away_a_share_of_the_stream_lets_it_decay(name: str) -> None:
     block, layer = TURNED[name]
     assert measured(layer) < -.2
     assert tp.classify(HALF, HALF, tp.ResNet(block=block)).name == "decays"
+    assert tp.classify(1, 0, tp.ResNet(block=block)).exponents["x at initialization"] == 0  # 1/L a layer is no decay
 
 
 def test_what_would_decay_alone_and_is_fed_is_refused() -> None:

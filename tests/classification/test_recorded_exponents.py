@@ -1,11 +1,13 @@
 """Verdicts against those of the engine that counted monomials: tests/references/recorded_exponents.py.
 
-What it said exactly must be said again. Its upper bounds may be lowered, and what it refused may be answered.
+What it said exactly must be said again, but for what ``EXPLAINED`` says why it is not. Its upper bounds may be lowered,
+and what it refused may be answered.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 import sympy as sp
 
+import tpcalc as tp
+from tpcalc.orders import settled_orders
 from references.recorded_exponents import EXPONENTS, answer, described, drawn
 
 ROWS = [json.loads(line) for line in (
@@ -20,6 +24,27 @@ ROWS = [json.loads(line) for line in (
 EACH = 1.3    # seconds of each kind in every run, as they were recorded
 REMEMBERED = 0.1  # a row that took less was answered from memory then, and takes longer now
 GROUP = 12    # rows of a slow test
+
+
+# What is said otherwise now, by what it looks like, and why.
+EXPLAINED = {
+    r"trivial, with h growing, now unstable in training":
+        "what each of two matrices learns multiplies what the other does: the output grows at the second update, which "
+        "was not looked at (test_two_matrices_learn_from_each_other)",
+    r"(noise|drift) of x over a piece: L\^\(oo\), now L\^\(-?[0-9/]+\)":
+        "what layers add where training explodes is now what they add at first, and what the first update adds, as it "
+        "was for other networks",
+    r"linearization error of a layer: L\^\((.*)\), now L\^\(\1\) at most":
+        "where updates outgrow the stream and are held back all that they do is a bound; this one was not marked",
+    r"update of h: L\^\(0\), now L\^\(-1/4\)":
+        "gradients of the first step are linear in the readout: they overlap with nothing that the forward pass "
+        "made; such overlaps were counted as of order one (program 7)",
+    r"explodes at initialization was said, now .*whether that makes it grow or decay is not known.*":
+        "a loop of unknown sign is no explosion (abs of what comes back transposed, program 7)"}
+
+
+def is_explained(what: str) -> bool:
+    return any(re.search(pattern + "$", what) for pattern in EXPLAINED)
 
 
 def number(text: str) -> float:
@@ -54,7 +79,8 @@ def checked(row: dict[str, Any], matrices: bool) -> list[str]:
             alone = matrices and "matrices" in before
             now = answer(net, opt, point, alone)
             found += [f"{row['kind']} {row['seed']}, {row['drawn']} at {point}: {what}"
-                      for what in differences(before if alone else {**before, "matrices": {}}, now)]
+                      for what in differences(before if alone else {**before, "matrices": {}}, now)
+                      if not is_explained(what)]
     return found
 
 
@@ -85,6 +111,17 @@ def test_seeds_mean_what_they_meant() -> None:
 def test_quick_answers_are_the_recorded_ones() -> None:
     found = [what for row in QUICK for what in checked(row, False)]
     assert len({row["kind"] for row in QUICK}) == 5 and not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("point", [("3/2", "-1/4"), (2, "-1/2"), ("5/4", "-1/8")])
+def test_two_matrices_learn_from_each_other(point: tuple[str, str]) -> None:
+    """The recursion of coefficients, which is exact: f_1 is small, and f_2 grows."""
+    alpha, gamma = sp.symbols("alpha gamma", real=True)
+    net, (a, g) = tp.ResNet("linear", "mlp"), map(sp.Rational, point)
+    recursion = tp.recursion(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(alpha, gamma))))
+    cell, = settled_orders(recursion, at=((alpha, a), (gamma, g))).cells
+    assert cell.of("f", 1).at(()) < 0 < cell.of("f", 2).at(())
+    assert tp.classify(a, g, net).name == "unstable in training"
 
 
 def test_a_difference_is_seen() -> None:

@@ -16,7 +16,7 @@ from .functions import Functions
 from .graph import Centered, Graph, Node
 from .unknowns import CHANGE, KET, SCALAR, SHRINK, TURNED, Unknown
 from .reading import Reading
-from .term_signs import damping_of
+from .term_signs import TermSign, damping_of
 
 
 class Enters(StrEnum):
@@ -50,6 +50,7 @@ class Entries:
         self.expressions = Expressions(reading, self.graph, self._ask)
         self.of: dict[Unknown, list[Entry]] = {}
         self._waiting: list[Unknown] = []
+        self._dampings: dict[tuple[int, sp.Expr], TermSign | None] = {}
         self.steps = 0
 
     @property
@@ -145,5 +146,7 @@ class Entries:
         """What a term takes of the stream itself in a layer, where it is a share of it."""
         if not self.reading.is_of_now(term, written, t):
             return None
-        found = damping_of(self.reading, family, term)
+        if (family, term) not in self._dampings:
+            self._dampings[family, term] = damping_of(self.reading, family, term)
+        found = self._dampings[family, term]
         return None if found is None else self.expressions.numbers(found.number, t)

@@ -63,7 +63,7 @@ def _require_small(at: Solution, key: Unknown) -> None:
     """Raise ``NotCovered`` where functions take away of a stream in proportion to it as far as it is small, and it does
     not vanish: others feed it."""
     value = size(at.table.get(key, {}))
-    for entry in at.entries(key):
+    for entry in at.entries(key) if key in at.forgets else ():
         if entry.damping is not None and value is not None and exponent_of(value) >= 0:
             found = damping_of(at.counted.reading, int(key.name), entry.term)
             if found is not None and found.small:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 12  # after which loops are looked for that grow
 MOST_ROUNDS = 600
+MOST_OF_NORMS = 60  # of what divides itself, which may go to and fro
 ALTERNATIONS = 40
 
 
@@ -128,7 +129,7 @@ class _Iteration:
         at, exploded = self.at, False
         fixed: dict[Unknown, Parts] = {}
         self.clear()
-        for _ in range(0, MOST_ROUNDS, ROUNDS):
+        for _ in range(0, MOST_OF_NORMS if self.sweep.normed else MOST_ROUNDS, ROUNDS):
             if self._settles(held, fixed):
                 return exploded
             cycle, rate = Cycles(at, self.sweep, held, fixed).find()

@@ -163,6 +163,8 @@ def _mean(expression: sp.Expr) -> int:
     """The sign of the mean of a function of a Gaussian far out, 0 where it vanishes there, or changes."""
     hat, = expression.atoms(Hat)
     form = scalar_function(expression, hat).expression
+    if form.free_symbols - {H}:
+        return 0
     if not scalar_function(form).growth and not _has_ends(form):
         return 0
     means = _means(form)
@@ -205,7 +207,8 @@ def _of_slope(reading: Reading, sign: int, slope: sp.Expr) -> int:
     function = scalar_function(slope, hat)
     if function.expression.free_symbols - {H}:
         return 0
-    means = np.array([float(WEIGHTS @ function.values()(size * NODES)) for size in SIZES])
+    values = function.values()
+    means = np.array([float(WEIGHTS @ values(size * NODES)) for size in SIZES])
     found = sign * (int((means > 0).all()) - int((means < 0).all()))
     if found == TURNS:
         return TURNS if not function.flatness else 0
