@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy as sp
 
+from ..errors import NotCovered
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
 from ..gaussian.scalar_functions import H, scalar_function
@@ -69,9 +70,9 @@ def require_signs(at: Solution) -> None:
                 raise _unknown(at, entry)
 
 
-def _unknown(at: Solution, entry: Entry) -> ValueError:
+def _unknown(at: Solution, entry: Entry) -> NotCovered:
     vector = at.counted.equations.setting.families[int(entry.target.name)].name
-    return ValueError(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
+    return NotCovered(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
                       f"in a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
                       "exponents; expected larger alpha, and terms of which one sign is known")
 
@@ -155,7 +156,7 @@ def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> int:
         return sign * _slope(reading, responses[0]) if plain and len(responses) == 1 else 0
     if not streams:
         return sign * POINTS * _mean(inside) if _is_of_one_hat(inside) else 0
-    if len(streams) == 1 and not inside.atoms(Hat):
+    if len(streams) == 1 and not inside.atoms(Hat) and not inside.atoms(Response, Bracket, Expectation, Scalar):
         ket, = streams
         if inside == ket:
             return sign * GROWS
