@@ -95,13 +95,13 @@ class Reader:
         exact &= not self.reading.comes_back
         dx, df = self.change_of(self.stream), self.output(self.step)
         if self.exploded:
-            dx = df = size(self.direct.of(Unknown(CHANGE, self.step, self.stream)))
+            df = dx
         changes = larger(self.change(p, False) for p in forward)
         updates = [*(self.change(p, True) for p in forward), *map(self.by_vectors, sorted(self.reading.forward))]
         values = {
             "x_init": self.ket(self.stream, 0), "f_init": self.output(0), "dx": dx, "df": df,
             "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
-            "dh": larger((changes, dx)), "update": larger(updates),
+            "dh": changes, "update": larger(updates),
             "noise": self.adds("independent layers"), "drift": self.adds("layers"),
             "linearization": times(larger(self.error(p, exact) for p in forward), self.branch)}
         if exact and not self.exploded:
@@ -125,7 +125,9 @@ class Reader:
         return self.solution.value_of(Unknown(KET, step, family))
 
     def change_of(self, family: int) -> Value:
-        return self.solution.value_of(Unknown(CHANGE, self.step, family))
+        """The change of a vector; where something explodes, what updates do to it directly."""
+        key = Unknown(CHANGE, self.step, family)
+        return size(self.direct.of(key)) if self.exploded else self.solution.value_of(key)
 
     def output(self, step: int) -> Value:
         if not self.reading.outputs:
@@ -144,7 +146,7 @@ class Reader:
 
     def is_held_back(self) -> bool:
         """Do updates make the stream grow, and norms or bounded functions hold it back?"""
-        value = self.change_of(self.stream)
+        value = self.solution.value_of(Unknown(CHANGE, self.step, self.stream))
         if value is None or exponent_of(value) <= 0:
             return False
         bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
@@ -222,7 +224,7 @@ class Reader:
         found = self._updates(target, _acts if acts else lambda term: True)
         if not acts and decays(self.setting, product.matrix):
             found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
-        return found if acts or self.exploded else larger((found, self.change_of(vector)))
+        return found if acts else larger((found, self.change_of(vector)))
 
     def by_vectors(self, family: int) -> Value:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""

@@ -16,6 +16,7 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
 from ..limits.eigenspaces import NoStreams
+from ..limits.made_names import made_name, original
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..orders import Affine, Exponent
@@ -251,13 +252,13 @@ class MatrixTerms:
         acting = [p for p in setting.products if setting.family_number(p.matvec.vector) in averaged]
         named = [p for p in acting if p.location.statement.target.same_family(target.vector)]
         # a product that has a name of its own stands in the equations of others, too, written out
-        found = {p.matrix.name for p in named or acting}
+        found = {original(p.matrix.name) for p in named or acting}
         if len(found) > 1:  # of matrices that act on one vector each brings a gradient of its own
             brought = {setting.family_number(one.vector) for one in one.term.atoms(Ket)}
-            found = {p.matrix.name for p in acting for q in setting.products if q.transposed != p.transposed
+            found = {original(p.matrix.name) for p in acting for q in setting.products if q.transposed != p.transposed
                      and q.matrix.same_family(p.matrix) and setting.family_number(q.matvec.vector) in brought} or found
         if len(found) != 1:
-            known = sorted(found) or sorted({p.matrix.name for p in setting.products})
+            known = sorted(found) or sorted({original(p.matrix.name) for p in setting.products})
             raise NotCovered(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
                              f"update of one of the matrices {', '.join(known)}, and which one is not known; expected "
                              "blocks that name (branch.let) products of two matrices with one vector")
@@ -294,7 +295,8 @@ class MatrixTerms:
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in
         front of it, the size of an update included; and of what moves trained vectors."""
-        solution, setting, sizes = self.after(step + 1), self.equations.setting, {}
+        solution, setting = self.after(step + 1), self.equations.setting
+        sizes: dict[str, sp.Expr] = {}
 
         def size(vector: Vector) -> sp.Expr:
             if setting.initial_number(vector) is not None:
@@ -305,9 +307,11 @@ class MatrixTerms:
         for p in setting.products:
             if p.transposed:
                 ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
-                sizes[p.matrix.name] = size(p.matvec.vector) + size(ahead.matvec.vector) + self.number_of(p.matrix.name)
+                name = original(p.matrix.name)
+                moves = size(p.matvec.vector) + size(ahead.matvec.vector) + self.number_of(name)
+                sizes[name] = max(moves, sizes.get(name, -sp.oo))
         for name, power in self.steps_of_vectors().items():
-            sizes[name] = size(next(v for v in setting.families if v.name == MOVE + name)) + power
+            sizes[name] = size(next(v for v in setting.families if v.name == made_name(MOVE, name))) + power
         return sizes
 
     def steps_of_vectors(self) -> dict[str, sp.Expr]:

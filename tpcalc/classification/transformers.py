@@ -9,15 +9,14 @@ from typing import Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..asymptotics import CHANGE, KET, Solution, Unknown
+from ..asymptotics import CHANGE, KET, Solution
 from ..orders import Region
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, NORMED, UNNORMED, FromZero
-from .ket_exponents import larger
 from .matrices import MatrixTerms, MatrixVerdicts, training_terms
-from .network_sizes import NetworkSizes
+from .network_sizes import NetworkSize, NetworkSizes, size_of
 from .optimized import as_gradient_descent
 from .sizes import Exponents
 from .verdict import Verdict, in_words, judge_exponents
@@ -52,12 +51,14 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         exponents = replace(exponents, linearization=matrices.linearization())
     found = judge_exponents(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
-    scores = _scores(solution, (0, 1) if counted else (0,))
-    said = [f"{name}: {power}" for name, power in scores.items()]
+    sizes = _scores(solution, exponents, (0, 1) if counted else (0,))
+    scores = {name: size.L for name, size in sizes.items()}
+    bounds = found.bounds.union(name for name, size in sizes.items() if size.at_most)
+    said = [f"{name}: {'at most ' * (name in bounds)}{power}" for name, power in scores.items()]
     softmax = net.attention == "softmax"
     if softmax:
         start, change = map(scores.get, SCORES)
-        said = [uniformity(start, change, "dx" in exponents.bounds)]
+        said = [uniformity(start, change, "change of score" in bounds)]
     if linear.weight_decay and counted:
         said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
@@ -67,7 +68,8 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
             raise NotCovered(f"from_zero: got {net.zero}; scores, from 0, come to L^({scores['change of score']}), "
                              "beyond where softmax is linear; expected updates that leave them of order one")
     taken = [UNNORMED] * (net.norm is None) + [NORMED] * (net.qk_norm and softmax) + [ASSUMED]
-    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
+    return replace(found, exponents={**found.exponents, **scores}, bounds=bounds,
+                   sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
 
 
@@ -126,9 +128,9 @@ def name_on_transformer(net: Transformer, scale: Scaling) -> str:
     return judge_exponents(scale.alpha, None, Region(0), exponents, None, ()).name
 
 
-def _scores(solution: Solution, steps: Sequence[int]) -> dict[str, sp.Expr]:
-    """Powers of L of the score that softmax acts on, where there is one, and of its change, at some steps."""
+def _scores(solution: Solution, exponents: Exponents, steps: Sequence[int]) -> dict[str, NetworkSize]:
+    """Sizes of the score that softmax acts on, where there is one, and of its change, at some steps."""
     families = solution.counted.equations.setting.families
     numbers = [number for number, v in enumerate(families) if v.name == "score"]
-    return {name: solution.power(larger(solution.value_of(Unknown(sort, step, number)) for number in numbers)).exponent
+    return {name: size_of(solution, exponents, sort, step, numbers)
             for name, (sort, step) in SCORES.items() if step in steps} if numbers else {}

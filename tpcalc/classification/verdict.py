@@ -196,10 +196,11 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
         _undefined("nontrivial", nontrivial, outputs) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
-        f"faithful: h is {said['h_init']} at initialization ({_word(faithful_init, 'yes', 'no')}) and "
-        f"{'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in training "
-        f"({_word(faithful, 'yes', 'no')})",
-        f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}",
+        f"faithful: h is {said['h_init']} at initialization ({_word(faithful_init, 'yes', 'no')})" + (
+            f" and {'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in "
+            f"training ({_word(faithful, 'yes', 'no')})" if counted else ", and not in training, which is not counted"),
+        f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}" if counted else
+        "feature learning: training is not counted: no",
         _undefined("diversity", diversity, outputs and at_most & {"noise", "drift"}) or
         f"diversity: a piece eps of the network adds noise, eps^(1/2) times {in_words(e.noise, 1)}, and drift, eps "
         f"times {in_words(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",

@@ -16,6 +16,16 @@ def made_name(what: str, *sources: object) -> str:
     return f"{what}({', '.join(map(str, sources))})"
 
 
+def original(name: str) -> str:
+    """The name in the program of what has one name for every of several layers in turn.
+
+    >>> original("W(2)"), original("W"), original("move(a)")
+    ('W', 'W', 'move(a)')
+    """
+    front, _, number = name.partition("(")
+    return front if number.removesuffix(")").isdigit() else name
+
+
 def source_of(what: str, name: str) -> str | None:
     """The name that one was made from, None for names that were made otherwise, or not at all.
 
