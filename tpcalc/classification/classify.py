@@ -141,8 +141,6 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
         (region, exponents), = exponents_of(program(net, linear, counted))
         point = ()
     matrices = MatrixVerdicts(net, counted)
-    if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
-        exponents = replace(exponents, linearization=matrices.linearization())
     found, descent = judge_exponents(alpha, gamma, region, exponents, matrices,
                                      point), linear if linear.weight_decay else SGD()
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent))

@@ -75,7 +75,7 @@ class Counting:
         return found
 
     def read(self, solution: Solution) -> Exponents:
-        return exponents_of_kets(solution, exact=self.linear)
+        return exponents_of_kets(solution, self.program, exact=self.linear)
 
     def regions(self) -> tuple[tuple[Region, Exponents], ...]:
         """Exponents on the faces of all dimensions into which walls between cells divide the space of the symbols."""

@@ -19,7 +19,6 @@ from ..limits.eigenspaces import NoStreams
 from ..limits.made_names import made_name, original
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
-from ..orders import Affine, Exponent
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD
 from ..programs.language import Matrix, Outer, Vector
@@ -27,7 +26,7 @@ from ..programs.program import Program
 from .counted import Judged, counted_program
 from .exponents import ALPHA, evaluation, is_linear_program
 from .ket_exponents import exponents_of_kets
-from .second_order import linearization, second_order
+from .second_order import second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
@@ -101,11 +100,6 @@ class MatrixVerdicts(Mapping[str, MatrixVerdict]):
 
     def __getitem__(self, name: str) -> MatrixVerdict:
         return dict(_verdicts(self.net, self.scale))[name]
-
-    def linearization(self) -> Exponent:
-        """The power of L of what a layer is wrong by in which only the first order of its updates is kept."""
-        power = linearization(self.net, -self.scale.alpha, {name: one.update for name, one in self.items()})
-        return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
 
     def __repr__(self) -> str:
         return f"MatrixVerdicts({', '.join(self)})"
@@ -221,7 +215,7 @@ class MatrixTerms:
     def together(self, updates: int = 1) -> tuple[Solution, Exponents]:
         """The first updates of all matrices together."""
         solution = self.after(updates + 1)
-        return solution, exponents_of_kets(solution, min(updates, solution.steps - 1) or 1, self.exact)
+        return solution, exponents_of_kets(solution, self.source, min(updates, solution.steps - 1) or 1, self.exact)
 
     def matrix_of(self, one: Entry) -> str | None:
         """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
@@ -270,14 +264,14 @@ class MatrixTerms:
         solution = self.after(2, matrix)
         if solution.explosions and solution.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
-        return exponents_of_kets(solution, exact=self.exact, at_first=False)
+        return exponents_of_kets(solution, self.source, exact=self.exact, at_first=False)
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
         """Those exponents on all regions of the symbols' space, wherever the network does not explode at first."""
         def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
             values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
             solution = self.counted.at(values, 2, lambda entry: self.matrix_of(entry) in (None, matrix), directions)
-            return evaluation(solution, exponents_of_kets(solution, exact=self.exact, at_first=False))
+            return evaluation(solution, exponents_of_kets(solution, self.source, exact=self.exact, at_first=False))
 
         found = [cell.found.answer for cell in cells(evaluated, len(self.counted.parameters))]
         return tuple(one for one in found if not (one.explosions and one.explosions[0][0] == 0))

@@ -46,9 +46,6 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
                          "counted where nothing but updates changes it; expected 0")
     terms, matrices = training_terms(net, same, descent), MatrixVerdicts(net, same)
     solution, exponents = terms.together()
-    grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
-    if not grown:
-        exponents = replace(exponents, linearization=matrices.linearization())
     found = judge_exponents(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     sizes = _scores(solution, exponents, (0, 1) if counted else (0,))
