@@ -50,8 +50,7 @@ def of_zero(net: ResNet, scale: Parametrization, names: tuple[str, ...]) -> Verd
     solution = terms.after(UPDATES + 1)
     exponents = exponents_of_kets(solution, terms.source, solution.steps - 1, terms.exact)
     found = judge_exponents(scale.alpha, None, Region(0), exponents, JointVerdicts(net, scale), ())
-    said = (one.replace("one step changes", f"{UPDATES} steps change") for one in found.reasons)
-    return replace(found, reasons=(*said, f"counted: over {UPDATES} updates, the first of which moves "
+    return replace(found, reasons=(*found.reasons, f"counted: over {UPDATES} updates, the first of which moves "
                                    f"{', '.join(names)} alone, because all other gradients carry what starts at zero"))
 
 

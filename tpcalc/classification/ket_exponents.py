@@ -47,6 +47,12 @@ def exponents_of_kets(solution: Solution, source: Program, step: int = 1, exact:
     return Reader(solution, source, step).read(exact, at_first)
 
 
+def last_update(solution: Solution, updates: int) -> int:
+    """The last of so many updates that has exponents: what explodes in an update has none from there on."""
+    first = solution.explosions[0][0].step if solution.explosions and not solution.held else solution.steps
+    return max(1, min(updates, first - 1, solution.steps - 1))
+
+
 def exponent(solution: Solution, value: Value) -> Exponent:
     """A value as an exponent, an affine form where the solution tells forms."""
     if value is None:
@@ -126,7 +132,8 @@ class Reader:
         bounds |= Exponents.of_updates() if held else set()
         rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
         sizes: Fields = {name: exponent(self.solution, value) for name, value in values.items()}
-        found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact)
+        found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact, after=self.step,
+                          updates=max(1, self.solution.steps - 1), settled=self.solution.settled)
         if rates and rates[0][0] == 0:
             found = found.without_training()
         if exact:

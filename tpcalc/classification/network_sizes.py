@@ -82,8 +82,9 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
     W           n^(-1/2)  n^(-1) L^(-1)  n^(-1) L^(-1/2)    L^(-1/2)       L^(-1/2)  L^(-1/2)
     """
 
-    def __init__(self, net: Judged, scale: Scaling, trained: bool = True, opt: SGD = SGD()) -> None:
-        self.asked = net, scale, trained, opt
+    def __init__(self, net: Judged, scale: Scaling, trained: bool = True, opt: SGD = SGD(), updates: int = 1
+                 ) -> None:
+        self.asked = net, scale, trained, opt, updates
 
     def __getitem__(self, name: str) -> Mapping[str, NetworkSize]:
         return {**self._vectors, **self._matrices}[name]
@@ -123,12 +124,12 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
 
 
 @lru_cache(maxsize=32)
-def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD
+def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD, updates: int
            ) -> tuple[dict[str, dict[str, NetworkSize]], dict[str, dict[str, NetworkSize]]]:
     terms = training_terms(net, scale, opt)
-    solution, exponents = terms.together()
+    solution, exponents = terms.together(updates)
     found = _Sizes(net, scale, terms, solution, exponents)
-    return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay)) if trained else {}
+    return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay), updates) if trained else {}
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class _Sizes:
             return found
         if not self.solution.explosions:
             for name, families in forward.items():
-                found[name][CHANGE] = self._of(MOVED, 1, families)
+                found[name][CHANGE] = self._of(MOVED, self.exponents.after, families)
         for name, key in ((STREAM, "dx"), (OUTPUT, "df")):
             found[name][CHANGE] = _in_limit(getattr(self.exponents, key), key in self.exponents.bounds)
         back = streams - self.solution.counted.reading.forward
@@ -166,10 +167,10 @@ class _Sizes:
         found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)
         return found
 
-    def of_matrices(self, decays: bool) -> dict[str, dict[str, NetworkSize]]:
+    def of_matrices(self, decays: bool, updates: int) -> dict[str, dict[str, NetworkSize]]:
         found: dict[str, dict[str, NetworkSize]] = {}
         moves = self.terms.gradients(0)
-        for name, verdict in MatrixVerdicts(self.net, self.scale).items():
+        for name, verdict in MatrixVerdicts(self.net, self.scale, updates).items():
             one = found.setdefault(name, {})
             n = sp.Integer(0)
             if name in self.net.matrices_of_block:

@@ -36,14 +36,14 @@ def is_plain(opt: Optimizer) -> bool:
     return isinstance(opt, SGD) and not opt.momentum and not opt.weight_decay
 
 
-def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SGD, Scaling]:
+def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling, updates: int = 2) -> tuple[SGD, Scaling]:
     """A linear optimizer, and the scaling at which its updates have the powers of L that ``opt`` has at ``scale``.
 
     An optimizer that is no linear function of gradients moves weights by L^-gamma times its direction, whose size is
     that of its own formula: of order one while eps is no larger than the gradients, and linear below, both in units in
     which a branch multiplier is taken out of gradients. Where gradients are of order one in these units, as they are in
-    stable networks of most blocks, nothing changes. Raises ``ValueError`` where gradients change their power in
-    training that is counted, and where one vanishes.
+    stable networks of most blocks, nothing changes. updates: how many are counted, each of gradients of its own. Raises
+    ``ValueError`` where gradients change their power in training that is counted, and where one vanishes.
     """
     if isinstance(opt, SGD):
         return opt, scale
@@ -64,12 +64,22 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
         whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
         scale = whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
         terms = training_terms(net, scale)
-    start, later = terms.gradients(0), terms.gradients(1)
-    changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
-    if changed is not None and not _has_grown(net, terms):
-        raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start[changed]}) to "
-                         f"L^({later[changed]}) in a step, so that {optimizer_name(opt)}'s updates are not counted")
+    start = terms.gradients(0)
+    for step in range(1, updates):
+        later = terms.gradients(step)
+        changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
+        if changed is not None and not _has_grown(net, terms):
+            raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start[changed]}) to "
+                             f"L^({later[changed]}) in {step} step{'s' * (step > 1)}, so that {optimizer_name(opt)}'s "
+                             f"updates are not counted beyond the first{f' {step}' * (step > 1)}")
     return linear, scale
+
+
+def gradients_change(net: Judged, scale: Scaling) -> bool:
+    """Have gradients other powers of L at the second step than at the first?"""
+    terms = training_terms(net, scale)
+    start, later = terms.gradients(0), terms.gradients(1)
+    return any(later[name] not in (start[name], sp.oo) for name in start)
 
 
 def _has_grown(net: Judged, terms: MatrixTerms) -> bool:
