@@ -11,6 +11,9 @@ import sympy as sp
 import tpcalc as tp
 from support.drawn_trees import asked
 from support.slopes_of_depth import compared
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.indices import L
+from tpcalc.programs.language import MatVec
 
 HALF = sp.Rational(1, 2)
 SMALL = tp.Transformer(head_dim=2, positions=3, mlp=None)
@@ -72,6 +75,30 @@ def test_what_explodes_in_an_update_is_left_out_and_said() -> None:
 def test_updates_are_whole_numbers(updates: object) -> None:
     with pytest.raises(ValueError, match="updates: got"):
         tp.classify(1, 0, updates=updates)  # type: ignore[call-overload]
+
+
+def test_no_update_is_counted_from_what_is_not_stable() -> None:
+    for net in (tp.ResNet("tanh"), tp.ResNet("tanh", norm="rms")):
+        assert tp.classify(HALF / 2, 3 * HALF / 2, net).assumptions[-1].startswith("no update is counted")
+
+
+def test_clipping_has_the_powers_of_what_it_clips() -> None:
+    """Gradients of order one are multiplied by a number of order one; a block that is L^(1/2) times as large as others,
+    which one multiplier L^-1 makes up for, has gradients that grow, and clipping takes that off its updates."""
+    net, point = tp.ResNet("tanh"), (HALF, HALF)
+    plain, clipped = tp.classify(*point, net), tp.classify(*point, net, tp.Clipped(tp.SGD(), 1.0))
+    assert clipped.exponents == plain.exponents and clipped.where == plain.where
+    assert "clipping" in clipped.assumptions[-1] and not any("clipping" in one for one in plain.assumptions)
+
+    def large(b: Branch) -> sp.Expr:
+        return sp.sqrt(L) * sp.tanh(b.let("h", MatVec(b.weights(), b.x)))
+
+    grown, shrunk = (tp.classify(1, gamma, tp.ResNet("tanh", large), opt) for gamma, opt in (
+        (HALF, tp.Clipped(tp.SGD(), 1.0)), (1, None)))
+    assert grown.exponents == shrunk.exponents != tp.classify(1, HALF, tp.ResNet("tanh", large)).exponents
+    assert grown.gamma == HALF
+    signs = tp.classify(1, HALF, tp.ResNet("tanh", large), tp.Clipped(tp.SignSGD(), 1.0))
+    assert signs.exponents == tp.classify(1, HALF, tp.ResNet("tanh", large), tp.SignSGD()).exponents
 
 
 def test_irrational_exponents_are_counted_over_the_first_update() -> None:

@@ -11,12 +11,16 @@ from .counted import ASSUMED, NORMED, UNNORMED, Judged
 from .faithful import optimizer_name
 from .sizes import Exponents
 
+CLIPPED = ("clipping divides gradients by the power of L of their common size where that grows, and by no power of it "
+           "elsewhere")
 FROZEN = "embedding and readout are not trained"
 SAMPLE = "one input at every step stands for batches of a size that stays as L grows"
 
 
-def by_updates(exponents: Exponents, asked: int, first_alone: bool = False) -> str:
-    """How many updates are counted, and what is known of later ones."""
+def by_updates(exponents: Exponents, asked: int, starts: bool = True, first_alone: bool = False) -> str:
+    """How many updates are counted, and what is known of later ones; starts: is the network stable at first?"""
+    if not starts:
+        return "no update is counted, for the network is not stable at initialization"
     counted, after = exponents.updates, exponents.after
     many = "the first update" if asked == 1 else f"the first {asked} updates"
     if exponents.explosions and exponents.explosions[0][0] <= asked:

@@ -13,15 +13,16 @@ from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
+from ..programs.clipped import Clipped
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
-from .assumed import FROZEN, SAMPLE, by_optimizer, by_updates
+from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
 from .counted import WIDE, FromZero
 from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
-from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default
+from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
 from .resolved import resolved
 from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
@@ -101,8 +102,9 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
             raise ValueError(f"from_zero: got {short(from_zero)}; expected () but for a tp.Transformer")
         net = FromZero.of(net, from_zero)
     optimizer = optimizer_or_default(opt)
+    inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization):
-        scale = _reduced(scale, net, opt)
+        scale = _reduced(scale, net, inside if isinstance(optimizer, Clipped) else opt)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
     for name, value in powers.items():
         if not value.is_number:
@@ -110,15 +112,17 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     if isinstance(net, Program):
         return _of_program(net, scale, opt, many)
     require_frozen_embedding_readout(net)
-    require_vectors_taken(net, optimizer, scale)
+    require_vectors_taken(net, inside, scale)
     try:
-        if isinstance(net, Transformer):
-            return of_transformer(net, scale, optimizer, many)
-        return _of_resnet(net, scale, optimizer, many)
+        moved = without_clipping(net, optimizer, scale) if isinstance(optimizer, Clipped) else scale
+        judge = of_transformer if isinstance(net, Transformer) else _of_resnet
+        found = judge(net, moved, inside, many)  # type: ignore[arg-type]
     except NotCovered as error:
         if net.is_usual or repr(net) in str(error):
             raise
         raise NotCovered(f"net: got {net!r}; {error}") from None
+    gamma = scale.gamma if isinstance(scale, DepthScaling) else None
+    return found if inside is optimizer else replace(found, gamma=gamma, assumptions=(*found.assumptions, CLIPPED))
 
 
 def _of_program(net: Program, scale: Scaling, opt: object, updates: int) -> Verdict:
@@ -129,7 +133,7 @@ def _of_program(net: Program, scale: Scaling, opt: object, updates: int) -> Verd
                          "and gamma; expected one gamma for all matrices")
     region, exponents = region_of(net, scale.alpha, scale.gamma, updates)
     found = judge_exponents(scale.alpha, scale.gamma, region, exponents)
-    return replace(found, assumptions=(by_updates(exponents, updates),))
+    return replace(found, assumptions=(by_updates(exponents, updates, found.stable_at_init),))
 
 
 def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Verdict:
@@ -155,7 +159,7 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Ver
     found, descent = judge_exponents(alpha, gamma, region, exponents, matrices,
                                      point), linear if linear.weight_decay else SGD()
     assumed = (FROZEN, SAMPLE, *by_optimizer(opt, scale, counted, net.trained_of_block),
-               by_updates(exponents, updates, alone))
+               by_updates(exponents, updates, found.stable_at_init, alone))
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)
 
 

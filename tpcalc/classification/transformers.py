@@ -66,7 +66,8 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer, updates: in
             raise NotCovered(f"from_zero: got {net.zero}; scores, from 0, come to L^({scores['change of score']}), "
                              "beyond where softmax is linear; expected updates that leave them of order one")
     names = net.trained_of_block
-    taken = (*by_network(net), FROZEN, SAMPLE, *by_optimizer(opt, scale, same, names), by_updates(exponents, updates))
+    taken = (*by_network(net), FROZEN, SAMPLE, *by_optimizer(opt, scale, same, names),
+             by_updates(exponents, updates, counted))
     return replace(found, exponents={**found.exponents, **scores}, bounds=bounds,
                    sizes=NetworkSizes(net, same, counted, descent, updates),
                    reasons=(*found.reasons, *said, *of_matrices), assumptions=taken)
