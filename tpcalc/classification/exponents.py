@@ -200,8 +200,8 @@ def require_frozen_embedding_readout(net: Network | Transformer) -> None:
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
         net, Program) else net.train_embedding_readout
     if trained:
-        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling is, "
-                         "which says nothing of their updates; expected a net with frozen ends")
+        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
+                         "is, which says nothing of their updates; expected a net with frozen ends")
     if not isinstance(net, Program):
         net.require_counted()
 

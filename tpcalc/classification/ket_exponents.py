@@ -28,7 +28,7 @@ from ..orders import EXPLODES, Affine, Exponent
 from ..orders.terms import additive_terms
 from ..programs.language import MatVec, Vector, kind
 from ..programs.program import Program
-from .layer_jet import SMOOTH, layer_jet
+from .layer_jet import KINK, SMOOTH, layer_jet
 from .sizes import Exponents
 
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
@@ -264,14 +264,17 @@ class Reader:
 
     def error(self, linear: bool) -> Value:
         """What a layer is wrong by in which only the first order of its updates is kept, before the branch multiplier:
-        products of two of them, of one matrix or of two; in a linear network, those of a smooth activation, too."""
+        products of two of them, of one matrix or of two; in a linear network, those of a smooth activation, too. What
+        a product adds to a stream on which functions act in the next layer is linearized in these."""
         jet, moves = layer_jet(self.source), {}
         for name in jet.first:
             products = [p for p in self.setting.products if not p.transposed and original(p.matrix.name) == name]
             moves[name] = larger([*(self.change(p, True) for p in products),
                                   *(self._updates(family, lambda term: vector_of(term) == name)
                                     for family in sorted(self.reading.forward))])
-        pairs = {**{(name, name): SMOOTH for name in jet.first if linear}, **jet.second}
+        bent = {original(p.matrix.name): self.bent(p) for p in self.setting.products if not p.transposed}
+        pairs = {**{(name, name): SMOOTH if linear else KINK if any(scalar_function(f).has_kinks for f in bent[name])
+                    else SMOOTH for name in bent if linear or bent[name]}, **jet.second}
         return larger(together(how, moves.get(one), moves.get(other)) for (one, other), how in pairs.items())
 
     def bent(self, product: Product) -> list[sp.Expr]:
