@@ -28,7 +28,7 @@ def test_what_is_lazy_drifts_and_learns() -> None:
     assert all(one.exponents["score at initialization"] == 0 for one in by_point.values())
     assert "attention: not uniform at initialization, scores are of order one; the first update changes them by " \
         "L^(-1/4)" in by_point[HALF, sp.Rational(3, 4)].reasons
-    assert "which stand for all head_dim, queries_per_key and positions" in str(by_point[1, 0])
+    assert "stand for all head_dim, queries_per_key and positions" in str(by_point[1, 0])
 
 
 def test_norms_of_q_and_k_have_a_stand_in_that_no_number_changes() -> None:

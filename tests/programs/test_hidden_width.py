@@ -156,7 +156,8 @@ def test_verdicts_count_a_hidden_layer_as_wide_as_the_stream_and_say_so() -> Non
     found = tp.classify(scale, tp.ResNet("linear", "mlp", mlp_ratio=4))
     narrow = tp.classify(scale, tp.ResNet("linear", "mlp"))
     assert found.name == narrow.name and found.matrices == narrow.matrices
-    assert "stand for all mlp_ratio" in found.reasons[-1] and found.reasons[:-1] == narrow.reasons
+    assert "stand for all mlp_ratio" in found.assumptions[0] and found.assumptions[1:] == narrow.assumptions
+    assert found.reasons == narrow.reasons
     parts = {f"{name}_{k}": gamma for name, gamma in (("W1", 0), ("W2", 1)) for k in (1, 2)}
     each = tp.classify(tp.Parametrization(depth={"alpha": 1, **parts}), tp.ResNet("linear", in_parts(BLOCKS["mlp"], 2)))
     for part, one in each.matrices.items():

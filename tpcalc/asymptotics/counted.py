@@ -104,25 +104,39 @@ class Counted:
                 return found
         raise NotCovered(f"the exponents of program {self.reading.name} still change at step {most}")
 
-    def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]]
-                 ) -> Solution | None:
-        """The solution of at most so many steps, where these decide all others."""
+    def updated(self, values: Mapping[sp.Symbol, sp.Expr], updates: int,
+                keep: Callable[[Entry], bool] | None = None) -> Solution:
+        """The exponents after so many updates; of fewer steps where something explodes, or one repeats the exponents of
+        the one before, which those after it then have."""
+        for steps in range(min(USUAL, updates + 1), updates + 1):
+            found = self._decided(values, steps, (), keep, updates)
+            if found is not None:
+                return found
+        found = self._decided(values, updates + 1, (), keep, updates)
+        assert found is not None
+        return found
+
+    def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]],
+                 keep: Callable[[Entry], bool] | None = None, updates: int | None = None) -> Solution | None:
+        """The solution of at most so many steps, where these decide all others; updates: where no others are asked for
+        than after so many, whatever grows."""
         self.entries.upto(steps)
-        found = self.start(values, None, directions)
+        found = self.start(values, keep, directions)
         streams = max(1, len(self.reading.accumulating) // 2)  # one's effect may reach another with the next step
         for t in range(steps):
             found.solve(t)
             bounded = found.is_bounded(t)
             held = bool(t and found.saturated and (bounded or found.derivatives_alone and not found.has_powers(t)))
-            if found.explosions and held and t < 2:
+            if found.explosions and held and t < 2 and t != updates:
                 continue  # what explodes is an upper bound; the next step tells what it does
-            if found.explosions or not bounded:
+            if found.explosions or not bounded and updates is None:
                 found.held, found.grows = held, not found.explosions and t > 1  # outputs do that did not before
                 return found
-            if t > streams and found.growing(t):
+            if t > streams and found.growing(t) and updates is None:
                 found.grows = True
                 return found
-            if t > 1 and found.repeats(t):
+            found.settled = t > 1 and found.repeats(t)
+            if found.settled or t == updates:
                 return found
         return None
 

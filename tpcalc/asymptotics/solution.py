@@ -55,7 +55,8 @@ class Solution:
 
     explosions: unknowns with v, of sweeps that grow like exp(L^v), None where no rule says how fast, the first first;
     saturated: bounded functions that are so large that they do not grow any more; held: nothing but derivatives
-    explodes, or bounded functions hold the outputs whatever explodes; grows: exponents grow from step to step; forgets:
+    explodes, or bounded functions hold the outputs whatever explodes; settled: the last step has the exponents of the
+    one before; grows: exponents grow from step to step; forgets:
     unknowns with v, of streams that forget what is older than L^(1 - v) layers.
     """
 
@@ -66,7 +67,7 @@ class Solution:
         self.saturated: frozenset[Bend] = frozenset()
         self.explosions: list[tuple[Unknown, int | Fraction | None]] = []
         self.forgets: dict[Unknown, int] = {}
-        self.held = self.grows = False
+        self.held = self.grows = self.settled = False
         self.steps = 0
         self._weights: dict[Affine, int] = {}
         self._values: list[Parts | None] = []

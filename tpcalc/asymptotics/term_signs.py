@@ -88,7 +88,7 @@ def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
         if not kets:
             return TermSign(sign * POINTS * _mean(rest))
         return TermSign(_of_slope(reading, sign, rest), number, own, True)
-    if len(streams) != 1 or rest.atoms(Hat):
+    if len(streams) != 1 or rest.atoms(Hat, Response, Bracket, Expectation, Scalar):
         return UNKNOWN
     ket, = streams
     form = scalar_function(rest, ket).expression

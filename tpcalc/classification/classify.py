@@ -8,19 +8,21 @@ from typing import Any, Sequence, overload
 
 import sympy as sp
 
-from .._checks import exponent, short
+from .._checks import exponent, positive_integer, short
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
+from ..programs.clipped import Clipped
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
+from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
 from .counted import WIDE, FromZero
 from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
-from .optimized import as_gradient_descent, is_plain, optimizer_or_default
+from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
 from .resolved import resolved
 from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
@@ -30,11 +32,13 @@ Net = ResNet | Transformer | Program | None
 
 
 @overload
-def classify(alpha: Any, gamma: Any, net: Net = None, opt: Any = None, from_zero: Sequence[str] = ()) -> Verdict: ...
+def classify(alpha: Any, gamma: Any, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (),
+             updates: int = 1) -> Verdict: ...
 
 
 @overload
-def classify(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = ()) -> Verdict: ...
+def classify(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (),
+             updates: int = 1) -> Verdict: ...
 
 
 def classify(*given: Any, **named: Any) -> Verdict:
@@ -48,7 +52,8 @@ def classify(*given: Any, **named: Any) -> Verdict:
     and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory and its decay are
     counted, and sizes of directions that are no linear functions of gradients; a schedule is of order one; raw powers
     of L are read with a negligible eps, ``tp.audit`` has both regimes. from_zero: names of a tp.Transformer's matrices
-    that start at 0, as W_q often does.
+    that start at 0, as W_q often does. updates: after how many updates exponents are, 1 for the first;
+    ``verdict.assumptions`` says what is known of later ones, and what stands for the network and its training.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
@@ -71,66 +76,76 @@ def classify(*given: Any, **named: Any) -> Verdict:
 
 
 def _judge_powers(alpha: Any, gamma: Any = None, net: Net = None, opt: Any = None,
-                  from_zero: Sequence[str] = ()) -> Verdict:
-    return judge_scaling(DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma)), net, opt, from_zero)
+                  from_zero: Sequence[str] = (), updates: int = 1) -> Verdict:
+    scale = DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma))
+    return judge_scaling(scale, net, opt, from_zero, updates)
 
 
 classify.__signature__ = signature(_judge_powers)  # type: ignore[attr-defined]  # what help() shows
 
 
-def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = ()) -> Verdict:
+def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (), updates: int = 1
+                  ) -> Verdict:
     """The verdict on a depth scaling, or on exponents matrix by matrix; ``classify`` with two numbers comes here."""
     if not isinstance(scale, (DepthScaling, Parametrization)):
         raise ValueError(f"scale: got {short(scale)}; expected a tp.DepthScaling or a tp.Parametrization")
+    many = positive_integer("updates", updates)
+    assert many is not None
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Transformer, Program)):
         raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.Program or None")
     if not isinstance(net, Program) and net.mlp_ratio > 1:
-        found = judge_scaling(scale, net.narrow, opt, from_zero)
-        return replace(found, reasons=(*found.reasons, WIDE))
+        found = judge_scaling(scale, net.narrow, opt, from_zero, updates)
+        return replace(found, assumptions=(WIDE, *found.assumptions))
     if not isinstance(from_zero, tuple) or from_zero:
         if not isinstance(net, Transformer):
             raise ValueError(f"from_zero: got {short(from_zero)}; expected () but for a tp.Transformer")
         net = FromZero.of(net, from_zero)
     optimizer = optimizer_or_default(opt)
+    inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization):
-        scale = _reduced(scale, net, opt)
+        scale = _reduced(scale, net, inside if isinstance(optimizer, Clipped) else opt)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
     for name, value in powers.items():
         if not value.is_number:
             raise ValueError(f"{name}: got {value}; expected a real number")
     if isinstance(net, Program):
-        return _of_program(net, scale, opt)
+        return _of_program(net, scale, opt, many)
     require_frozen_embedding_readout(net)
-    require_vectors_taken(net, optimizer, scale)
+    require_vectors_taken(net, inside, scale)
     try:
-        if isinstance(net, Transformer):
-            return of_transformer(net, scale, optimizer)
-        return _of_resnet(net, scale, optimizer)
+        moved = without_clipping(net, optimizer, scale) if isinstance(optimizer, Clipped) else scale
+        judge = of_transformer if isinstance(net, Transformer) else _of_resnet
+        found = judge(net, moved, inside, many)  # type: ignore[arg-type]
     except NotCovered as error:
         if net.is_usual or repr(net) in str(error):
             raise
         raise NotCovered(f"net: got {net!r}; {error}") from None
+    gamma = scale.gamma if isinstance(scale, DepthScaling) else None
+    return found if inside is optimizer else replace(found, gamma=gamma, assumptions=(*found.assumptions, CLIPPED))
 
 
-def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:
+def _of_program(net: Program, scale: Scaling, opt: object, updates: int) -> Verdict:
     if opt is not None:
         raise ValueError(f"opt: got {short(opt)} with a tp.Program, which says how it is trained; expected None")
     if not isinstance(scale, DepthScaling):
         raise NotCovered(f"alpha: got {short(scale)} with a tp.Program, whose sizes of updates are its symbols alpha "
                          "and gamma; expected one gamma for all matrices")
-    return judge_exponents(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
+    region, exponents = region_of(net, scale.alpha, scale.gamma, updates)
+    found = judge_exponents(scale.alpha, scale.gamma, region, exponents)
+    return replace(found, assumptions=(by_updates(exponents, updates, found.stable_at_init),))
 
 
-def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
+def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Verdict:
     """By regions of the plane where they were found, by the program at hand else."""
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
-    linear, counted = as_gradient_descent(net, opt, scale)
+    linear, counted = as_gradient_descent(net, opt, scale, updates)
+    alone = not isinstance(opt, SGD) and gradients_change(net, counted)  # later updates are of another size
     if net.vectors_of_block and not (alpha.is_Rational and all(
             counted.update_exponent(name).is_Rational for name in net.trained_of_block)):
         net.require_no_vectors("a verdict at irrational exponents")
     if is_plain(linear) and isinstance(counted, DepthScaling):
-        region, exponents = region_of(net, counted.alpha, counted.gamma)
+        region, exponents = region_of(net, counted.alpha, counted.gamma, updates, alone)
         moved = counted != scale and region.size > 0
         point: tuple[sp.Expr, ...] | None = (counted.alpha, counted.gamma) if moved else None
     else:
@@ -138,14 +153,14 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
             if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
                 raise NotCovered(f"{name}: got alpha = {counted.alpha}, gamma = {counted.update_exponent(name)}; "
                                  "expected rational numbers, beside other exponents or optimizers with a memory")
-        (region, exponents), = exponents_of(program(net, linear, counted))
+        (region, exponents), = exponents_of(program(net, linear, counted), (), updates, alone)
         point = ()
-    matrices = MatrixVerdicts(net, counted)
-    if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
-        exponents = replace(exponents, linearization=matrices.linearization())
+    matrices = MatrixVerdicts(net, counted, updates)
     found, descent = judge_exponents(alpha, gamma, region, exponents, matrices,
                                      point), linear if linear.weight_decay else SGD()
-    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent))
+    assumed = (FROZEN, SAMPLE, *by_optimizer(opt, scale, counted, net.trained_of_block),
+               by_updates(exponents, updates, found.stable_at_init, alone))
+    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)
 
 
 def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:

@@ -22,26 +22,23 @@ from ..programs.program import Program
 from ..programs.updates import Optimizer
 
 Judged = Union[ResNet, Transformer]
-UPDATES = 1  # of a transformer that are counted
 # Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
 ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
 
 # What a verdict on a transformer takes for granted, in its own words.
-ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim, "
-           "queries_per_key and positions that stay as L grows, and over the first update; scale_power is a constant "
-           "there")
+ASSUMED = (f"heads of one coordinate and {TWO} positions stand for all head_dim, queries_per_key and positions that "
+           "stay as L grows; scale_power is a constant there")
 
 # And of a hidden layer that is wider than the stream.
-WIDE = "counted: with hidden layers as wide as the stream, which stand for all mlp_ratio that stay as L grows"
+WIDE = "hidden layers as wide as the stream stand for all mlp_ratio that stay as L grows"
 
 # And without a norm: x' = x^2 blows up at a finite layer time, a later one for smaller inputs.
-UNNORMED = ("counted: without a norm, where a sublayer grows faster than linearly in the stream, as products of "
-            "vectors do, with inputs and learning rates so small that the stream does not blow up at a finite layer "
-            "time")
+UNNORMED = ("there is no norm, and inputs and learning rates are so small that the stream does not blow up at a finite "
+            "layer time where a sublayer grows faster than linearly in it, as products of vectors do")
 
 # And with norms of q and k, which heads of one coordinate would make signs.
-NORMED = ("counted: with tanh of a coordinate of q, and of k, over the root mean square of all heads' in the place of "
-          "q over that of its own head; both are odd, bounded, and the same where q is multiplied by a number")
+NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all heads' stands for q over that of its "
+          "own head; both are odd, bounded, and the same where q is multiplied by a number")
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,6 +12,7 @@ from .. import _checks
 from .advice import BEST, as_power
 
 SIZES = ("depth", "width", "eps", "gradient")
+MOST_DIGITS = 4
 ALLOWED = "expected None, or a dictionary of positive numbers by " + ", ".join(map(repr, SIZES))
 
 
@@ -67,11 +68,16 @@ def far_away(alpha: sp.Expr, gammas: Iterable[sp.Expr], decays: Iterable[sp.Expr
 def slowly(powers: Iterator[sp.Expr]) -> str:
     """How far away what is said of powers of L is, in words; "" where there are none.
 
-    >>> slowly(iter([sp.Rational(1, 4), sp.Integer(0)]))  # doctest: +ELLIPSIS
-    'far away: L^(1/4) is a factor 10 where the depth is a factor 10^(4); the depth from which on it outweighs ...'
+    >>> print(slowly(iter([sp.Rational(1, 2), sp.Integer(0)])))  # doctest: +ELLIPSIS
+    far away: L^(1/2) reaches 10 when the depth has grown 100 times; constant factors are not counted, so ...
     """
     found = sorted({abs(p) for p in powers if p.is_number and p.is_finite and p != 0})
     if not found:
         return ""
-    said = ", ".join(f"L^({p}) is a factor 10 where the depth is a factor {as_power(1 / p, '10')}" for p in found)
-    return f"far away: {said}; the depth from which on it outweighs constants is not known, for these are not counted"
+    said = ", ".join(f"L^({p}) reaches 10 when the depth has grown {_times(1 / p)} times" for p in found)
+    return f"far away: {said}; constant factors are not counted, so the depth where it starts to matter is not known"
+
+
+def _times(decades: sp.Expr) -> str:
+    """10 to a power; as a number where it is a short one."""
+    return str(10**decades) if decades.is_Integer and decades <= MOST_DIGITS else as_power(decades, "10")

@@ -26,29 +26,33 @@ from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
 from ..programs.language import NonlinearOuter, Vector
 from ..programs.program import Assign, Program, mapped
-from .ket_exponents import rate_of, exponents_of_kets
+from .ket_exponents import exponents_of_kets, last_update, rate_of
 from .sizes import Exponents
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 Network = Union[ResNet, Program]
 
 
-def exponents_of(net: Network, at: Values = ()) -> tuple[tuple[Region, Exponents], ...]:
+def exponents_of(net: Network, at: Values = (), updates: int = 1, first_alone: bool = False
+                 ) -> tuple[tuple[Region, Exponents], ...]:
     """The exponents of a network's training on regions that cover the plane of its symbols, (alpha, gamma) or others.
 
     Exponents are read off evaluated ket equations; they are upper bounds, reached unless something cancels that no rule
-    knows, in linear networks all are. at: rational values of alpha and gamma; then there is one region. Raises
-    ``ValueError`` for a network with a statement that no rule covers, naming it.
+    knows, in linear networks all are. at: rational values of alpha and gamma; then there is one region. updates: after
+    how many; first_alone: do no later ones matter? Raises ``ValueError`` for a network with a statement that no rule
+    covers, naming it.
     """
-    return _at_point(net, tuple(at)) if at else _on_plane(net)
+    alone = updates > 1 or first_alone
+    return _at_point(net, tuple(at), updates, alone) if at or alone else _on_plane(net)
 
 
 @lru_cache(maxsize=256)
-def _at_point(net: Network, at: Values) -> tuple[tuple[Region, Exponents], ...]:
+def _at_point(net: Network, at: Values, updates: int, alone: bool) -> tuple[tuple[Region, Exponents], ...]:
     counting = counting_of(net, at)
     if isinstance(counting, DepthIndependentRegime):
         return ((Region(0), counting.exponents(0)),)
-    return ((Region(0), counting.read(counting.solution(dict(at)))),)
+    solution = counting.checked(counting.counted.updated(dict(at), updates)) if alone else counting.solution(dict(at))
+    return ((Region(0), counting.read(solution, updates)),)
 
 
 @lru_cache(maxsize=32)
@@ -69,13 +73,16 @@ class Counting:
 
     def solution(self, values: Mapping[sp.Symbol, sp.Expr], directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
         """The steps that decide those of all."""
-        found = self.counted.settled(values, directions=directions)
+        return self.checked(self.counted.settled(values, directions=directions))
+
+    def checked(self, found: Solution) -> Solution:
+        """The same; raises ``ValueError`` for what no rule covers."""
         found.require_forgotten()
         require_no_explosion(self.program, bool(found.explosions) and not found.gradients_alone)
         return found
 
-    def read(self, solution: Solution) -> Exponents:
-        return exponents_of_kets(solution, exact=self.linear)
+    def read(self, solution: Solution, updates: int = 1) -> Exponents:
+        return exponents_of_kets(solution, self.program, last_update(solution, updates), self.linear)
 
     def regions(self) -> tuple[tuple[Region, Exponents], ...]:
         """Exponents on the faces of all dimensions into which walls between cells divide the space of the symbols."""
@@ -193,7 +200,8 @@ def require_frozen_embedding_readout(net: Network | Transformer) -> None:
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
         net, Program) else net.train_embedding_readout
     if trained:
-        raise NotCovered(f"net: got {net!r}; expected a net with frozen ends")
+        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
+                         "is, which says nothing of their updates; expected a net with frozen ends")
     if not isinstance(net, Program):
         net.require_counted()
 
@@ -263,12 +271,16 @@ def _with_numbers(one: Program, at: Values) -> Program:
     return replace(one, body=mapped(one.body, lambda s: [Assign(s.target, s.value.subs(values))]))
 
 
-def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:
+def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr, updates: int = 1, first_alone: bool = False
+              ) -> tuple[Region, Exponents]:
     """The region that a point lies in, and the exponents there; of a rational point, the point itself."""
     at: Values = ((ALPHA, alpha), (GAMMA, gamma))
     if alpha.is_Rational and gamma.is_Rational:
-        (only,) = exponents_of(net, at)
+        (only,) = exponents_of(net, at, updates, first_alone)
         return only
+    if updates > 1 or first_alone:
+        raise NotCovered(f"updates: got {updates} at alpha = {alpha}, gamma = {gamma}; expected rational exponents, "
+                         "where steps are counted one by one")
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
     return next((region, found) for region, found in exponents_of(net) if region.contains(point))
 

@@ -48,10 +48,9 @@ def of_zero(net: ResNet, scale: Parametrization, names: tuple[str, ...]) -> Verd
     """
     terms = MatrixTerms.of(from_zero(program(net, SGD(), scale), *names))
     solution = terms.after(UPDATES + 1)
-    exponents = exponents_of_kets(solution, solution.steps - 1, terms.exact)
+    exponents = exponents_of_kets(solution, terms.source, solution.steps - 1, terms.exact)
     found = judge_exponents(scale.alpha, None, Region(0), exponents, JointVerdicts(net, scale), ())
-    said = (one.replace("one step changes", f"{UPDATES} steps change") for one in found.reasons)
-    return replace(found, reasons=(*said, f"counted: over {UPDATES} updates, the first of which moves "
+    return replace(found, reasons=(*found.reasons, f"counted: over {UPDATES} updates, the first of which moves "
                                    f"{', '.join(names)} alone, because all other gradients carry what starts at zero"))
 
 

@@ -21,25 +21,36 @@ from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..errors import NotCovered
 from ..gaussian.scalar_functions import H, scalar_function
+from ..limits.made_names import copied_from
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
 from ..orders import EXPLODES, Affine, Exponent
 from ..orders.terms import additive_terms
 from ..programs.language import MatVec, Vector, kind
+from ..programs.program import Program
+from .layer_jet import KINK, SMOOTH, layer_jet
 from .sizes import Exponents
 
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
 
 
-def exponents_of_kets(solution: Solution, step: int = 1, exact: bool = False, at_first: bool = True) -> Exponents:
+def exponents_of_kets(solution: Solution, source: Program, step: int = 1, exact: bool = False, at_first: bool = True
+                      ) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
     What is attained by upper bounds alone is an upper bound itself. So is all that updates make where these outgrow
     the stream, and norms or bounded functions hold it back: an update acts by the overlap of where the stream was with
-    where it is, which is counted as if these were one direction. exact: are all terms reached, as in linear networks?
-    at_first: is it asked for what updates do where all else is as it was?
+    where it is, which is counted as if these were one direction. source: the program as it
+    was before normal form; exact: are all terms reached, as in linear networks? at_first: is it asked for what updates
+    do where all else is as it was?
     """
-    return Reader(solution, step).read(exact, at_first)
+    return Reader(solution, source, step).read(exact, at_first)
+
+
+def last_update(solution: Solution, updates: int) -> int:
+    """The last of so many updates that has exponents: what explodes in an update has none from there on."""
+    first = solution.explosions[0][0].step if solution.explosions and not solution.held else solution.steps
+    return max(1, min(updates, first - 1, solution.steps - 1))
 
 
 def exponent(solution: Solution, value: Value) -> Exponent:
@@ -71,6 +82,16 @@ def _is_of_vector(term: sp.Expr) -> bool:
     return bool(vector_of(term))
 
 
+def together(how: str, one: Value, other: Value) -> Value:
+    """What two updates do together, as ``pair_power`` says it."""
+    if one is None or other is None:
+        return None
+    if max(one, other) > LARGE:
+        return INFINITE
+    small, large = sorted((exponent_of(one), exponent_of(other)))
+    return 2 * small + (2 if how == SMOOTH else 1) * large - (one & 1 | other & 1)
+
+
 def larger(values: Iterable[Value]) -> Value:
     """The value of a sum."""
     return max((value for value in values if value is not None), default=None)
@@ -84,8 +105,8 @@ def times(value: Value, *weights: int) -> Value:
 class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, solution: Solution, step: int = 1) -> None:
-        self.solution, self.step, self.reading = solution, step, solution.counted.reading
+    def __init__(self, solution: Solution, source: Program, step: int = 1) -> None:
+        self.solution, self.source, self.step, self.reading = solution, source, step, solution.counted.reading
         self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting
         self.stream = self.reading.stream
         self.exploded = bool(solution.explosions) and not solution.held
@@ -94,22 +115,23 @@ class Reader:
         forward = [p for p in self.setting.products if not p.transposed]
         dx, df = self.change_of(self.stream), self.output(self.step)
         if self.exploded:
-            dx = df = size(self.direct.of(Unknown(CHANGE, self.step, self.stream)))
+            df = dx
         changes = larger(self.change(p, False) for p in forward)
         updates = [*(self.change(p, True) for p in forward), *map(self.by_vectors, sorted(self.reading.forward))]
         values = {
             "x_init": self.ket(self.stream, 0), "f_init": self.output(0), "dx": dx, "df": df,
             "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
-            "dh": larger((changes, dx)), "update": larger(updates),
+            "dh": changes, "update": larger(updates),
             "noise": self.adds("independent layers"), "drift": self.adds("layers"),
-            "linearization": times(larger(self.error(p, exact) for p in forward), self.branch)}
+            "linearization": times(self.error(exact), self.branch)}
         if exact:
             values["drift"] = dx  # what updates add; what a skip takes away of x is no drift of theirs
         bounds = {name for name, value in values.items() if value is not None and value & 1}
         bounds |= Exponents.of_updates() if self.is_held_back() else set()
         rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
         sizes: Fields = {name: exponent(self.solution, value) for name, value in values.items()}
-        found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact)
+        found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact, after=self.step,
+                          updates=max(1, self.solution.steps - 1), settled=self.solution.settled)
         if rates and rates[0][0] == 0:
             found = found.without_training()
         if exact:
@@ -123,7 +145,9 @@ class Reader:
         return self.solution.value_of(Unknown(KET, step, family))
 
     def change_of(self, family: int) -> Value:
-        return self.solution.value_of(Unknown(CHANGE, self.step, family))
+        """The change of a vector; where something explodes, what updates do to it directly."""
+        key = Unknown(CHANGE, self.step, family)
+        return size(self.direct.of(key)) if self.exploded else self.solution.value_of(key)
 
     def output(self, step: int) -> Value:
         if not self.reading.outputs:
@@ -142,7 +166,7 @@ class Reader:
 
     def is_held_back(self) -> bool:
         """Do updates make the stream grow, and norms or bounded functions hold it back?"""
-        value = self.change_of(self.stream)
+        value = self.solution.value_of(Unknown(CHANGE, self.step, self.stream))
         if value is None or exponent_of(value) <= 0:
             return False
         bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
@@ -220,7 +244,7 @@ class Reader:
         found = self._updates(target, _acts if acts else lambda term: True)
         if not acts and decays(self.setting, product.matrix):
             found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
-        return found if acts or self.exploded else larger((found, self.change_of(vector)))
+        return found if acts else larger((found, self.change_of(vector)))
 
     def by_vectors(self, family: int) -> Value:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
@@ -236,17 +260,20 @@ class Reader:
                 found.append(times(size(parts), *([-self.branch] if entry.enters == Enters.LAYERS else [])))
         return larger(found)
 
-    def error(self, product: Product, linear: bool) -> Value:
-        """What linearizing the functions of a product in its update errs by; in a linear network, a smooth one's."""
-        bent = [H**2] if linear else self.bent(product)
-        if not bent:
-            return None
-        family = self.setting.family_number(product.matvec.vector)
-        value = larger((self.change(product, True), self.by_vectors(family)))
-        if value is None:
-            return None
-        halves = 3 if any(scalar_function(f).has_kinks for f in bent) else 4
-        return INFINITE if value > LARGE else exponent_of(value) * halves - (value & 1)
+    def error(self, linear: bool) -> Value:
+        """What a layer is wrong by in which only the first order of its updates is kept, before the branch multiplier:
+        products of two of them, of one matrix or of two; in a linear network, those of a smooth activation, too. What
+        a product adds to a stream on which functions act in the next layer is linearized in these."""
+        jet, moves = layer_jet(self.source), {}
+        for name in jet.first:
+            products = [p for p in self.setting.products if not p.transposed and copied_from(p.matrix.name) == name]
+            moves[name] = larger([*(self.change(p, True) for p in products),
+                                  *(self._updates(family, lambda term: vector_of(term) == name)
+                                    for family in sorted(self.reading.forward))])
+        bent = {copied_from(p.matrix.name): self.bent(p) for p in self.setting.products if not p.transposed}
+        pairs = {**{(name, name): SMOOTH if linear else KINK if any(scalar_function(f).has_kinks for f in bent[name])
+                    else SMOOTH for name in bent if linear or bent[name]}, **jet.second}
+        return larger(together(how, moves.get(one), moves.get(other)) for (one, other), how in pairs.items())
 
     def bent(self, product: Product) -> list[sp.Expr]:
         """The functions, not linear ones, that are taken of what the product makes."""

@@ -19,15 +19,14 @@ from ..limits.eigenspaces import NoStreams
 from ..limits.made_names import copied_from, made_name
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
-from ..orders import Affine, Exponent
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD
 from ..programs.language import Matrix, Outer, Vector
 from ..programs.program import Program
 from .counted import Judged, counted_program
 from .exponents import ALPHA, evaluation, is_linear_program
-from .ket_exponents import exponents_of_kets
-from .second_order import linearization, second_order
+from .ket_exponents import exponents_of_kets, last_update
+from .second_order import second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
@@ -90,8 +89,8 @@ class MatrixVerdict(Short):
 class MatrixVerdicts(Mapping[str, MatrixVerdict]):
     """The verdicts on all matrices of a network's blocks at a scaling, by name, counted when one is asked for."""
 
-    def __init__(self, net: Judged, scale: Scaling) -> None:
-        self.net, self.scale = net, scale
+    def __init__(self, net: Judged, scale: Scaling, updates: int = 1) -> None:
+        self.net, self.scale, self.updates = net, scale, updates
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.net.trained_of_block)
@@ -100,12 +99,7 @@ class MatrixVerdicts(Mapping[str, MatrixVerdict]):
         return len(self.net.trained_of_block)
 
     def __getitem__(self, name: str) -> MatrixVerdict:
-        return dict(_verdicts(self.net, self.scale))[name]
-
-    def linearization(self) -> Exponent:
-        """The power of L of what a layer is wrong by in which only the first order of its updates is kept."""
-        power = linearization(self.net, -self.scale.alpha, {name: one.update for name, one in self.items()})
-        return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
+        return dict(_verdicts(self.net, self.scale, self.updates))[name]
 
     def __repr__(self) -> str:
         return f"MatrixVerdicts({', '.join(self)})"
@@ -121,9 +115,9 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 
 
 @lru_cache(maxsize=128)
-def _verdicts(net: Judged, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
+def _verdicts(net: Judged, scale: Scaling, updates: int) -> tuple[tuple[str, MatrixVerdict], ...]:
     terms = training_terms(net, scale)
-    found = {name: terms.alone(name) for name in net.trained_of_block}
+    found = {name: terms.alone(name, updates) for name in net.trained_of_block}
     together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
     return tuple((name, _verdict(name, scale, e, *together[name])) for name, e in found.items())
 
@@ -220,8 +214,18 @@ class MatrixTerms:
 
     def together(self, updates: int = 1) -> tuple[Solution, Exponents]:
         """The first updates of all matrices together."""
-        solution = self.after(updates + 1)
-        return solution, exponents_of_kets(solution, min(updates, solution.steps - 1) or 1, self.exact)
+        solution = self.updated(updates)
+        return solution, exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact)
+
+    def updated(self, updates: int, matrix: object = EVERY) -> Solution:
+        """The steps up to an update, fewer where these repeat."""
+        steps = min(updates, 2) + 1
+        while True:
+            found = self.after(steps, matrix)
+            found.settled = not found.explosions and steps > 2 and found.steps == steps and found.repeats(steps - 1)
+            if found.settled or found.explosions or steps > updates:
+                return found
+            steps += 1
 
     @property
     def decays(self) -> bool:
@@ -265,26 +269,27 @@ class MatrixTerms:
                      and q.matrix.same_family(p.matrix) and setting.family_number(q.matvec.vector) in brought} or found
         found = set(map(copied_from, found))
         if len(found) != 1:
-            known = sorted(found) or sorted({p.matrix.name for p in setting.products})
+            known = sorted(found) or sorted({copied_from(p.matrix.name) for p in setting.products})
             raise NotCovered(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
                              f"update of one of the matrices {', '.join(known)}, and which one is not known; expected "
                              "blocks that name (branch.let) products of two matrices with one vector")
         return found.pop()
 
-    def alone(self, matrix: str | None) -> Exponents:
-        """The exponents of a first update where no other matrix is trained, and none where None is given, weight decay
-        going on. Raises ``Divergence`` for networks that explode at initialization, from which no update starts."""
-        solution = self.after(2, matrix)
+    def alone(self, matrix: str | None, updates: int = 1) -> Exponents:
+        """The exponents of the first updates where no other matrix is trained, and none where None is given, weight
+        decay going on. Raises ``Divergence`` for networks that explode at initialization, from which no update starts.
+        """
+        solution = self.updated(updates, matrix)
         if solution.explosions and solution.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
-        return exponents_of_kets(solution, exact=self.exact, at_first=False)
+        return exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact, False)
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
         """Those exponents on all regions of the symbols' space, wherever the network does not explode at first."""
         def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
             values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
             solution = self.counted.at(values, 2, lambda entry: self.matrix_of(entry) in (None, matrix), directions)
-            return evaluation(solution, exponents_of_kets(solution, exact=self.exact, at_first=False))
+            return evaluation(solution, exponents_of_kets(solution, self.source, exact=self.exact, at_first=False))
 
         found = [cell.found.answer for cell in cells(evaluated, len(self.counted.parameters))]
         return tuple(one for one in found if not (one.explosions and one.explosions[0][0] == 0))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
-from typing import Iterator, Mapping
+from typing import Iterable, Iterator, Mapping
 
 import sympy as sp
 
 from .._shown import Short, Tabled, or_why, text_table
 from .._types import Fields
 from ..asymptotics import CHANGE as MOVED, KET, Solution, Unknown
+from ..limits.made_names import copied_from
 from ..orders import Affine, Exponent
 from ..parametrizations import Scaling
 from ..programs import SGD
@@ -20,7 +21,7 @@ from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
 from .counted import FromZero, Judged, helpers_of, written_out
-from .ket_exponents import exponent
+from .ket_exponents import exponent, larger
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, training_terms
 from .sizes import Exponents
 
@@ -81,8 +82,9 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
     W           n^(-1/2)  n^(-1) L^(-1)  n^(-1) L^(-1/2)    L^(-1/2)       L^(-1/2)  L^(-1/2)
     """
 
-    def __init__(self, net: Judged, scale: Scaling, trained: bool = True, opt: SGD = SGD()) -> None:
-        self.asked = net, scale, trained, opt
+    def __init__(self, net: Judged, scale: Scaling, trained: bool = True, opt: SGD = SGD(), updates: int = 1
+                 ) -> None:
+        self.asked = net, scale, trained, opt, updates
 
     def __getitem__(self, name: str) -> Mapping[str, NetworkSize]:
         return {**self._vectors, **self._matrices}[name]
@@ -122,12 +124,12 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
 
 
 @lru_cache(maxsize=32)
-def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD
+def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD, updates: int
            ) -> tuple[dict[str, dict[str, NetworkSize]], dict[str, dict[str, NetworkSize]]]:
     terms = training_terms(net, scale, opt)
-    solution, exponents = terms.together()
+    solution, exponents = terms.together(updates)
     found = _Sizes(net, scale, terms, solution, exponents)
-    return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay)) if trained else {}
+    return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay), updates) if trained else {}
 
 
 @dataclass(frozen=True)
@@ -143,26 +145,32 @@ class _Sizes:
     def of_vectors(self, trained: bool) -> dict[str, dict[str, NetworkSize]]:
         setting, helpers = self.terms.equations.setting, helpers_of(self.net)
         locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.locations())
-        forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in locations
-                   if isinstance(p.statement.target, Vector) and p.statement.target.name not in helpers}
-        found = {name: {START: self._of(KET, 0, family)} for name, family in forward.items()}
+        streams = self.solution.counted.reading.accumulating
+        forward: dict[str, list[int]] = {}
+        for p in locations:
+            target = p.statement.target
+            name, family = copied_from(target.name), setting.family_number(target) if isinstance(target, Vector) else None
+            if family is not None and family not in streams and name not in helpers | {STREAM}:
+                forward.setdefault(name, []).append(family)
+        found = {STREAM: {START: _in_limit(self.exponents.x_init, "x_init" in self.exponents.bounds)}}
+        found.update({name: {START: self._of(KET, 0, families)} for name, families in forward.items()})
         found[OUTPUT] = {START: self._output()}
         if not trained:
             return found
         if not self.solution.explosions:
-            for name, family in forward.items():
-                found[name][CHANGE] = self._of(MOVED, 1, family)
+            for name, families in forward.items():
+                found[name][CHANGE] = self._of(MOVED, self.exponents.after, families)
         for name, key in ((STREAM, "dx"), (OUTPUT, "df")):
             found[name][CHANGE] = _in_limit(getattr(self.exponents, key), key in self.exponents.bounds)
-        back = next(n for n, v in enumerate(setting.families) if v.name == f"d{STREAM}")
+        back = streams - self.solution.counted.reading.forward
         gradient = self._of(KET, 0, back)
         found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)
         return found
 
-    def of_matrices(self, decays: bool) -> dict[str, dict[str, NetworkSize]]:
+    def of_matrices(self, decays: bool, updates: int) -> dict[str, dict[str, NetworkSize]]:
         found: dict[str, dict[str, NetworkSize]] = {}
         moves = self.terms.gradients(0)
-        for name, verdict in MatrixVerdicts(self.net, self.scale).items():
+        for name, verdict in MatrixVerdicts(self.net, self.scale, updates).items():
             one = found.setdefault(name, {})
             n = sp.Integer(0)
             if name in self.net.matrices_of_block:
@@ -177,11 +185,8 @@ class _Sizes:
                 one[location] = NetworkSize(sp.Integer(0), power, verdict.name == UNDECIDED)
         return found
 
-    def _of(self, sort: str, step: int, family: int) -> NetworkSize:
-        """A vector's size, or that of its change, which is an upper bound where terms that are no such come to less."""
-        value = self.solution.value_of(Unknown(sort, step, family))
-        held = sort == MOVED and Exponents.of_updates() <= self.exponents.bounds
-        return _in_limit(exponent(self.solution, value), held or self.solution.power(value).bound)
+    def _of(self, sort: str, step: int, families: Iterable[int]) -> NetworkSize:
+        return size_of(self.solution, self.exponents, sort, step, families)
 
     def _output(self) -> NetworkSize:
         """The output's size; where its limit vanishes, that of the average of independent vectors that it is."""
@@ -191,11 +196,17 @@ class _Sizes:
                   and p.statement.target.name == OUTPUT)
         mean, = of.value.atoms(Mean)
         setting, power = self.terms.equations.setting, Exponent.single(Affine.number(0, 0))
-        for one in mean.atoms(Vector):  # initial ones are of order one
-            if setting.initial_number(one) is None:
-                size = self.solution.value_of(Unknown(KET, 0, setting.family_number(one)))
-                power = power.times(exponent(self.solution, size))
+        if any(setting.initial_number(one) is None for one in mean.atoms(Vector)):  # initial ones are of order one
+            power = self.exponents.x_init
         return NetworkSize(output_in_width(self.net, self.scale), power.at(()))
+
+
+def size_of(solution: Solution, exponents: Exponents, sort: str, step: int, families: Iterable[int]) -> NetworkSize:
+    """The largest vector's size, or that of its change, which is an upper bound where terms that are no such come to
+    less."""
+    value = larger(solution.value_of(Unknown(sort, step, family)) for family in families)
+    held = sort == MOVED and Exponents.of_updates() <= exponents.bounds
+    return _in_limit(exponent(solution, value), value is not None and (held or solution.power(value).bound))
 
 
 def output_in_width(net: Judged, scale: Scaling) -> sp.Expr | None:

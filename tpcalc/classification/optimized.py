@@ -10,6 +10,7 @@ from ..errors import NotCovered
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD
 from ..programs.builders import program
+from ..programs.clipped import Clipped
 from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
@@ -20,14 +21,16 @@ BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "s
                                  "adam": Adam(), "adamw": AdamW(), "muon": Muon(), "normalizedsgd": NormalizedSGD()}
 
 
-def optimizer_or_default(opt: object) -> Optimizer:
-    """An optimizer, or one by name, with its default settings; plain SGD where there is none."""
+def optimizer_or_default(opt: object) -> Optimizer | Clipped:
+    """An optimizer, one that sees clipped gradients, or one by name, with its default settings; plain SGD where there
+    is none."""
     if opt is None:
         return SGD()
     if isinstance(opt, str):
         return BY_NAME[choice("opt", opt, BY_NAME)]
-    require_optimizer(opt)
-    optimizer_name(opt)  # of others the direction's size is not known
+    inside = opt.opt if isinstance(opt, Clipped) else opt
+    require_optimizer(inside)
+    optimizer_name(inside)  # of others the direction's size is not known
     return opt  # type: ignore[return-value]
 
 
@@ -36,14 +39,14 @@ def is_plain(opt: Optimizer) -> bool:
     return isinstance(opt, SGD) and not opt.momentum and not opt.weight_decay
 
 
-def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SGD, Scaling]:
+def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling, updates: int = 2) -> tuple[SGD, Scaling]:
     """A linear optimizer, and the scaling at which its updates have the powers of L that ``opt`` has at ``scale``.
 
     An optimizer that is no linear function of gradients moves weights by L^-gamma times its direction, whose size is
     that of its own formula: of order one while eps is no larger than the gradients, and linear below, both in units in
     which a branch multiplier is taken out of gradients. Where gradients are of order one in these units, as they are in
-    stable networks of most blocks, nothing changes. Raises ``ValueError`` where gradients change their power in
-    training that is counted, and where one vanishes.
+    stable networks of most blocks, nothing changes. updates: how many are counted, each of gradients of its own. Raises
+    ``ValueError`` where gradients change their power in training that is counted, and where one vanishes.
     """
     if isinstance(opt, SGD):
         return opt, scale
@@ -66,12 +69,45 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
         whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
         scale = whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
         terms = training_terms(net, scale)
-    start, later = terms.gradients(0), terms.gradients(1)
-    changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
-    if changed is not None and not _has_grown(net, terms):
-        raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start[changed]}) to "
-                         f"L^({later[changed]}) in a step, so that {optimizer_name(opt)}'s updates are not counted")
+    start = terms.gradients(0)
+    for step in range(1, updates):
+        later = terms.gradients(step)
+        changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
+        if changed is not None and not _has_grown(net, terms):
+            raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start[changed]}) to "
+                             f"L^({later[changed]}) in {step} step{'s' * (step > 1)}, so that {optimizer_name(opt)}'s "
+                             f"updates are not counted beyond the first{f' {step}' * (step > 1)}")
     return linear, scale
+
+
+def without_clipping(net: Judged, opt: Clipped, scale: Scaling) -> Scaling:
+    """The scaling at which an optimizer moves weights without clipping as far as it does with it.
+
+    |G| is as large as the largest gradient of a matrix, in units in which the branch multiplier is taken out. Where
+    that is of order one or less, so is the factor; where it grows with L, the factor divides updates of gradient
+    descent by that power, and does nothing to directions of signs. Raises ``ValueError`` where the power changes in a
+    step.
+    """
+    if not isinstance(opt.opt, SGD):
+        return scale
+    terms = training_terms(net, scale)
+    first, second = (max([sp.Integer(0), *(power + scale.update_exponent(name) for name, power in terms.gradients(
+        step).items() if name in net.matrices_of_block)]) for step in range(2))
+    if first == sp.oo or first == 0 and second in (0, sp.oo):
+        return scale
+    if second not in (first, sp.oo):
+        raise NotCovered(f"opt: got {opt!r}; the gradients that are clipped go from L^({first}) to L^({second}) in a "
+                         "step, so that updates are not counted; expected no clipping, or other exponents")
+    whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
+    moved = {name: scale.update_exponent(name) + first for name in net.trained_of_block}
+    return whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
+
+
+def gradients_change(net: Judged, scale: Scaling) -> bool:
+    """Have gradients other powers of L at the second step than at the first?"""
+    terms = training_terms(net, scale)
+    start, later = terms.gradients(0), terms.gradients(1)
+    return any(later[name] not in (start[name], sp.oo) for name in start)
 
 
 def _has_grown(net: Judged, terms: MatrixTerms) -> bool:

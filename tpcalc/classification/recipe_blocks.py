@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Mapping
 
@@ -51,8 +50,6 @@ def verdict_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]
     scale = block_exponents(alpha, own).over(own, ends=False)
     common = next(iter(own.values())) if len(set(own.values())) == 1 else None
     found, matrices = exponents_by_matrix(net, alpha, own), MatrixVerdicts(net, scale)
-    if net.vectors_of_block and not found.explosions:
-        found = replace(found, linearization=matrices.linearization())
     return judge_exponents(alpha, common, Region(0), found, matrices, ())
 
 

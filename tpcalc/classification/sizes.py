@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Sequence
 
 import sympy as sp
@@ -24,7 +24,8 @@ class Exponents:
     like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: these two
     are no upper bounds; bounds: the names of the exponents that are upper bounds. at_first: what updates do to x where
     all else is as at initialization, where that is asked for: if it grows, so does x, however bounded functions hold
-    back what has grown.
+    back what has grown. after: how many updates they are after; updates: how many were counted; settled: does the last
+    of these have the exponents of the one before, so that all later ones have them?
     """
 
     x_init: Exponent
@@ -42,6 +43,9 @@ class Exponents:
     exact: bool = True
     bounds: frozenset[str] = frozenset()
     at_first: Exponent = Exponent()
+    after: int = field(default=1, compare=False)
+    updates: int = field(default=1, compare=False)
+    settled: bool = field(default=False, compare=False)
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
@@ -69,4 +73,5 @@ class Exponents:
     @classmethod
     def sizes(cls) -> list[Field]:
         """The fields that are exponents."""
-        return [f for f in fields(cls) if f.name not in ("explosions", "grows", "exact", "bounds", "at_first")]
+        return [f for f in fields(cls) if f.name not in (
+            "explosions", "grows", "exact", "bounds", "at_first", "after", "updates", "settled")]

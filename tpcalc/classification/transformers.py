@@ -9,24 +9,24 @@ from typing import Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..asymptotics import CHANGE, KET, Solution, Unknown
+from ..asymptotics import CHANGE, KET, Solution
 from ..orders import Region
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
-from .counted import ASSUMED, NORMED, UNNORMED, FromZero
-from .ket_exponents import larger
+from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates
+from .counted import FromZero
 from .matrices import MatrixTerms, MatrixVerdicts, training_terms
-from .network_sizes import NetworkSizes
+from .network_sizes import NetworkSize, NetworkSizes, size_of
 from .optimized import as_gradient_descent
 from .sizes import Exponents
 from .verdict import Verdict, in_words, judge_exponents
 
 DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
-SCORES = {"score at initialization": (KET, 0), "change of score": (CHANGE, 1)}
+SCORES = {"score at initialization": KET, "change of score": CHANGE}
 
 
-def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
+def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer, updates: int = 1) -> Verdict:
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
     Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
@@ -37,7 +37,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
                          "not told from it; expected False")
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
-    linear, same = as_gradient_descent(net, opt, scale)
+    linear, same = as_gradient_descent(net, opt, scale, updates)
     descent = DECAYING if linear.weight_decay else SGD()
     if isclose(share_of_decay(opt), 1):
         raise NotCovered(f"opt: got {opt!r}, which leaves nothing of initial matrices; expected a weight decay "
@@ -45,19 +45,18 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if isinstance(net, FromZero) and linear.weight_decay:
         raise NotCovered(f"from_zero: got {net.zero} with weight_decay: {linear.weight_decay}; what starts at 0 is "
                          "counted where nothing but updates changes it; expected 0")
-    terms, matrices = training_terms(net, same, descent), MatrixVerdicts(net, same)
-    solution, exponents = terms.together()
-    grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
-    if not grown:
-        exponents = replace(exponents, linearization=matrices.linearization())
+    terms, matrices = training_terms(net, same, descent), MatrixVerdicts(net, same, updates)
+    solution, exponents = terms.together(updates)
     found = judge_exponents(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
-    scores = _scores(solution, (0, 1) if counted else (0,))
-    said = [f"{name}: {power}" for name, power in scores.items()]
+    sizes = _scores(solution, exponents, exponents.after if counted else 0)
+    scores = {name: size.L for name, size in sizes.items()}
+    bounds = found.bounds.union(name for name, size in sizes.items() if size.at_most)
+    said = [f"{name}: {'at most ' * (name in bounds)}{power}" for name, power in scores.items()]
     softmax = net.attention == "softmax"
     if softmax:
         start, change = map(scores.get, SCORES)
-        said = [uniformity(start, change, "dx" in exponents.bounds)]
+        said = [uniformity(start, change, "change of score" in bounds, exponents.after)]
     if linear.weight_decay and counted:
         said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
@@ -66,9 +65,12 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         if net.is_uniform and scores.get("change of score", -sp.oo) > 0:
             raise NotCovered(f"from_zero: got {net.zero}; scores, from 0, come to L^({scores['change of score']}), "
                              "beyond where softmax is linear; expected updates that leave them of order one")
-    taken = [UNNORMED] * (net.norm is None) + [NORMED] * (net.qk_norm and softmax) + [ASSUMED]
-    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
-                   reasons=(*found.reasons, *said, *of_matrices, *taken))
+    names = net.trained_of_block
+    taken = (*by_network(net), FROZEN, SAMPLE, *by_optimizer(opt, scale, same, names),
+             by_updates(exponents, updates, counted))
+    return replace(found, exponents={**found.exponents, **scores}, bounds=bounds,
+                   sizes=NetworkSizes(net, same, counted, descent, updates),
+                   reasons=(*found.reasons, *said, *of_matrices), assumptions=taken)
 
 
 def share_of_decay(opt: Optimizer) -> float:
@@ -92,12 +94,12 @@ def starting_at_zero(net: FromZero, terms: MatrixTerms) -> str:
         f"; gradients of {', '.join(still)} vanish at the first step, the only one that is counted")
 
 
-def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False) -> str:
+def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False, updates: int = 1) -> str:
     """Is softmax attention uniform before training, and by how much does the first update move it? From powers of L.
 
     start: of the score at initialization, -oo where it vanishes; change: of the score's change, None where no update is
-    counted; at_most: is that an upper bound alone? Softmax moves as its scores do where they fall with the depth, or
-    are of order one.
+    counted, after some updates; at_most: is that an upper bound alone? Softmax moves as its scores do where they fall
+    with the depth, or are of order one.
 
     >>> half = sp.Rational(1, 2)
     >>> print(uniformity(sp.Integer(0), -half))
@@ -112,8 +114,9 @@ def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = Fa
              f"{' as L grows' if uniform and start.is_finite else ''}, scores are {in_words(start)}")
     if change is None:
         return found
-    moved = "makes them differ" if uniform else "changes them"
-    return f"{found}; the first update {moved} by {'at most ' * at_most}{in_words(change, 1)}"
+    many, s = ("the first update", "s") if updates == 1 else (f"the first {updates} updates", "")
+    moved = f"make{s} them differ" if uniform else f"change{s} them"
+    return f"{found}; {many} {moved} by {'at most ' * at_most}{in_words(change, 1)}"
 
 
 def name_on_transformer(net: Transformer, scale: Scaling) -> str:
@@ -126,9 +129,9 @@ def name_on_transformer(net: Transformer, scale: Scaling) -> str:
     return judge_exponents(scale.alpha, None, Region(0), exponents, None, ()).name
 
 
-def _scores(solution: Solution, steps: Sequence[int]) -> dict[str, sp.Expr]:
-    """Powers of L of the score that softmax acts on, where there is one, and of its change, at some steps."""
+def _scores(solution: Solution, exponents: Exponents, update: int) -> dict[str, NetworkSize]:
+    """Sizes of the score that softmax acts on, where there is one, and of its change after an update, 0 for none."""
     families = solution.counted.equations.setting.families
     numbers = [number for number, v in enumerate(families) if v.name == "score"]
-    return {name: solution.power(larger(solution.value_of(Unknown(sort, step, number)) for number in numbers)).exponent
-            for name, (sort, step) in SCORES.items() if step in steps} if numbers else {}
+    return {name: size_of(solution, exponents, sort, update if sort == CHANGE else 0, numbers)
+            for name, sort in SCORES.items() if sort == KET or update} if numbers else {}

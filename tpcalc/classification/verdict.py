@@ -19,7 +19,7 @@ from .matrices import MatrixVerdict, gammas_of
 from .network_sizes import NetworkSize
 from .sizes import Exponents
 
-UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices", "sizes")
+UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices", "sizes", "assumptions")
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +33,8 @@ class Verdict(Short, Aligned):
     (``MatrixVerdict``), counted when one is asked for; gamma: None where matrices have update exponents of their own.
     sizes: powers of n and L of activations, gradients and updates by name, counted when asked for (``NetworkSizes``).
     exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
-    a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5, definitions
+    a bound being None; reasons: a sentence a flag; assumptions: sentences on what stands for the network and its
+    training, and on how many updates are counted. Source: Tensor Programs VI, section 5, definitions
     [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
     [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].
@@ -64,6 +65,7 @@ class Verdict(Short, Aligned):
     bounds: frozenset[str] = frozenset()
     matrices: Mapping[str, MatrixVerdict] = field(default_factory=dict, compare=False)
     sizes: Mapping[str, Mapping[str, NetworkSize]] = field(default_factory=dict, compare=False)
+    assumptions: tuple[str, ...] = ()
 
     @property
     def said(self) -> dict[str, bool | sp.Expr | None]:
@@ -113,7 +115,8 @@ class Verdict(Short, Aligned):
 
     def __str__(self) -> str:
         far = self.far_away
-        return "\n".join([f"{self.where}: {self.name}", *self.reasons, *[far] * bool(far)])
+        assumed = [f"assumed: {'; '.join(self.assumptions)}"] * bool(self.assumptions)
+        return "\n".join([f"{self.where}: {self.name}", *self.reasons, *[far] * bool(far), *assumed])
 
 
 NAMES = {"x at initialization": "x_init", "h at initialization": "h_init", "change of f": "df", "change of x": "dx",
@@ -188,7 +191,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         + (f"; a sweep multiplies by {_exponential(later[0][1])}" if bursts and not starts else "")
         + f", {_word(starts, 'stable', 'not stable')}",
         "training: not counted, for the stream grows with depth before it" if not counted else
-        f"training: one step changes x {said['dx']}, h {said['dh']}, f {said['df']}"
+        f"training: {_steps(exponents.after)} x {said['dx']}, h {said['dh']}, f {said['df']}"
         + (f"; at step {later[0][0]} a sweep multiplies by {'at most ' * ('dx' in at_most)}"
            f"{_exponential(later[0][1])}" if later and starts else "")
         + ("; exponents grow with every step" if exponents.grows else "")
@@ -196,10 +199,11 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
         _undefined("nontrivial", nontrivial, outputs) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
-        f"faithful: h is {said['h_init']} at initialization ({_word(faithful_init, 'yes', 'no')}) and "
-        f"{'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in training "
-        f"({_word(faithful, 'yes', 'no')})",
-        f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}",
+        f"faithful: h is {said['h_init']} at initialization ({_word(faithful_init, 'yes', 'no')})" + (
+            f" and {'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in "
+            f"training ({_word(faithful, 'yes', 'no')})" if counted else ", and not in training, which is not counted"),
+        f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}" if counted else
+        "feature learning: training is not counted: no",
         _undefined("diversity", diversity, outputs and at_most & {"noise", "drift"}) or
         f"diversity: a piece eps of the network adds noise, eps^(1/2) times {in_words(e.noise, 1)}, and drift, eps "
         f"times {in_words(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
@@ -217,6 +221,10 @@ def _diversity(e: SimpleNamespace) -> sp.Expr | None:
     pieces = [(e.noise, sp.Rational(1, 2)), (e.drift, sp.Integer(1))]
     surviving = [power for exponent, power in pieces if exponent == 0]
     return 1 - min(surviving) if surviving else None
+
+
+def _steps(updates: int) -> str:
+    return "one step changes" if updates == 1 else f"{updates} steps change"
 
 
 def _exponential(exponent: sp.Expr) -> str:

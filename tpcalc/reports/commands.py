@@ -188,6 +188,7 @@ def classify_command(args: argparse.Namespace) -> int:
     print(f"  {'diversity exponent':<24} {found.diversity_exponent or 'undefined here'}")
     for reason in found.reasons:
         print(f"- {reason}")
+    print(f"assumed: {'; '.join(found.assumptions)}")
     print(f"{'power of L':<32} {'derived':>8}" + (f" {'measured':>20}" if args.measure else ""))
     for row in found.rows:
         measured = "" if row["measured"] is None else f" {row['measured']:>9.4f} +- {row['uncertainty']:.4f}"

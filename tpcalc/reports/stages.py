@@ -226,6 +226,7 @@ class Classified:
     rows: list[Json]
     depths: list[int] | None
     unmeasured: str
+    assumptions: list[str]
 
 
 DEEP, SHALLOW = tuple(2**k for k in range(7, 14)), tuple(2**k for k in range(3, 8))
@@ -274,4 +275,4 @@ def judge_stage(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]]
                       None if diversity is None else str(diversity),
                       [*verdict.reasons, *filter(None, [verdict.far_away])],
                       verdict.latex(), rows,
-                      used, unmeasured)
+                      used, unmeasured, list(verdict.assumptions))
