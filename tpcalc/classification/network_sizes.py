@@ -147,9 +147,9 @@ class _Sizes:
         locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.locations())
         streams = self.solution.counted.reading.accumulating
         forward: dict[str, list[int]] = {}
-        for p in locations:
-            target = p.statement.target
-            name, family = copied_from(target.name), setting.family_number(target) if isinstance(target, Vector) else None
+        for target in (p.statement.target for p in locations):
+            name = copied_from(target.name)
+            family = setting.family_number(target) if isinstance(target, Vector) else None
             if family is not None and family not in streams and name not in helpers | {STREAM}:
                 forward.setdefault(name, []).append(family)
         found = {STREAM: {START: _in_limit(self.exponents.x_init, "x_init" in self.exponents.bounds)}}
