@@ -63,9 +63,9 @@ def test_a_loop_of_unknown_sign_is_never_said_to_explode(name: str) -> None:
 TURNED: dict[str, tuple[Callable[[Branch], sp.Expr], Layer]] = {
     "W x - tanh(x)": (lambda b: MatVec(b.weights(), b.x) - sp.tanh(b.x), lambda W, x: W @ x - np.tanh(x)),
     "W x - x": (lambda b: MatVec(b.weights(), b.x) - b.x, lambda W, x: W @ x - x),
-    "W x - x logistic(W x)": (lambda b: h(b) - b.x / (1 + sp.exp(-h(b))),
+    "W x - x logistic(W x)": (lambda b: (lambda one: one - b.x / (1 + sp.exp(-one)))(h(b)),
                               lambda W, x: W @ x - x / (1 + np.exp(-W @ x))),
-    "-W^T gelu(W x)": (lambda b: -back(b, h(b) * (1 + sp.erf(h(b))) / 2),
+    "-W^T gelu(W x)": (lambda b: -back(b, (lambda one: one * (1 + sp.erf(one)) / 2)(h(b))),
                        lambda W, x: -W.T @ ((W @ x) * (1 + erf(W @ x)) / 2)),
     "-W^T tanh(W x)": (lambda b: -back(b, sp.tanh(h(b))), lambda W, x: -W.T @ np.tanh(W @ x)),
     "-W^T W x": (lambda b: -back(b, h(b)), lambda W, x: -W.T @ (W @ x))}

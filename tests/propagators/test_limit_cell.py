@@ -54,11 +54,12 @@ def test_regimes(net: tp.ResNet) -> None:
 
 def test_what_grows_is_the_nets_own() -> None:
     """At alpha = 1/4 the stream of tanh grows like L^(1/4), and the slopes are small where it is large; a root mean
-    square holds the stream's arguments, and training explodes. Those of a linear network are exp(L^(1/2))."""
+    square holds the stream's arguments: what an update adds is L^(1 - alpha - gamma) at most, and no exponential. Those
+    of a linear network are exp(L^(1/2))."""
     grows = {net: regime(net, Q, H).obstacle for net in (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet(norm="rms"))}
     assert list(grows.values()) == ["the network explodes at initialization like exp(L^(1/2))",
                                     "the network explodes at initialization like exp(L^(1/4))",
-                                    "the network explodes at step 1 like exp(L^(1/4))"]
+                                    "the first update moves the output by L^(1/4)"]
 
 
 def test_the_stream_itself_in_the_block() -> None:
