@@ -149,7 +149,9 @@ def resolved(reading: Reading, expression: sp.Expr) -> sp.Expr:
 
 
 def _is_of_one_hat(expression: sp.Expr) -> bool:
-    return len(expression.atoms(Hat)) == 1 and not expression.atoms(Response, Bracket, Expectation, Ket)
+    hats = expression.atoms(Hat)
+    form = expression.xreplace(dict.fromkeys(hats, H))
+    return len(hats) == 1 and form.free_symbols <= {H} and not form.atoms(Response, Bracket, Expectation, Ket, Scalar)
 
 
 def _means(form: sp.Expr) -> np.ndarray:
