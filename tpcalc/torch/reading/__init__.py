@@ -1,1 +1,1 @@
-"""What a model computes, read from a tape of its tensor operations: streams, branches, roles, and claims that are tested."""
+"""What a model computes, read from a tape of its tensor operations: streams, branches, roles, and claims on them."""

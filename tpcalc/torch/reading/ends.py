@@ -13,9 +13,10 @@ from .uses import Use
 
 @dataclass(frozen=True)
 class Ends:
-    """uses: of the matrices, gains and biases that a branch ends with; ways: in what it ends, "matrix", "norm", "gated",
-    "attention", "activations", "stream" or the name of an operation that is not linear; norm: the operation of a norm
-    behind the matrices, -1 without; factors: operations that multiply between the last matrix and the addition."""
+    """uses: of the matrices, gains and biases that a branch ends with; ways: in what it ends, "matrix", "norm",
+    "gated", "attention", "activations", "stream" or the name of an operation that is not linear; norm: the operation of
+    a norm behind the matrices, -1 without; factors: operations that multiply between the last matrix and the
+    addition."""
 
     uses: tuple[Use, ...] = ()
     ways: tuple[str, ...] = ()

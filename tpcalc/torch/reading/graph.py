@@ -36,7 +36,8 @@ class Graph:
         for number, layout in tape.layouts.items():
             if number in tape.makers:
                 continue
-            self.kinds[number] = STATIC if number in tape.parameters else ACTIVATION if number in tape.inputs else CONSTANT
+            self.kinds[number] = (STATIC if number in tape.parameters else
+                                  ACTIVATION if number in tape.inputs else CONSTANT)
             if number in tape.parameters:
                 self.made[number] = Made((tape.parameters[number],), layout.shape, layout.stride,
                                          tuple(range(len(layout.shape))))
@@ -86,7 +87,7 @@ class Graph:
         return Made(parameters, layout.shape, layout.stride, axes, first.through + through)
 
     def axes(self, number: int) -> Axes:
-        """For every axis of a static tensor, the axis of its parameter, by strides; None for one that is no axis of it."""
+        """For every axis of a static tensor, the axis of its parameter, by strides; None where it is no axis of it."""
         made, layout = self.made[number], self.tape.layouts[number]
         roots = sorted(zip(made.stride, made.shape, made.axes), key=lambda one: -one[0])
         return tuple(next((axis for step, length, axis in roots if length > 1 and step <= stride), None)

@@ -1,8 +1,8 @@
 """Kinds of aten operations, by name: what a reading has to know of them."""
 
 MOVES = frozenset(  # views, copies, choices and averages: linear, and without parameters
-    "view _unsafe_view reshape _reshape_alias _reshape_copy transpose t permute unsqueeze squeeze squeeze_ unsqueeze_ "
-    "expand slice select split split_with_sizes chunk unbind unsafe_split unsafe_chunk alias detach clone _to_copy to "
+    "view _unsafe_view reshape _reshape_alias _reshape_copy transpose t permute unsqueeze squeeze squeeze_ "
+    "unsqueeze_ expand slice select split split_with_sizes chunk unbind unsafe_split unsafe_chunk alias detach clone _to_copy to "
     "contiguous as_strided unfold flatten roll copy copy_ lift_fresh lift_fresh_copy index_select narrow pad "
     "constant_pad_nd movedim swapaxes native_dropout flip type_as pixel_shuffle pixel_unshuffle view_as expand_as index "
     "gather sum cat stack fill_diagonal_ slice_scatter mean adaptive_avg_pool2d _adaptive_avg_pool2d avg_pool2d "

@@ -1,41 +1,46 @@
-"""Which branches are layers: those whose kind repeats, or of which a deeper model has more."""
+"""Which branches are layers: those whose kind repeats, or of which the target has another number."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from .matching import Kind, kind_of_branch
 from .network import Network
 from .stream import Branch, Stream
 
-Signature = tuple[str, ...]
 ALIKE = 0.6  # of the parameters of two branches, from which on one of them is the other with an extra
 
 
-def layer_kinds(network: Network, target: Network | None = None) -> list[set[Signature]]:
-    """For every stream, signatures of branches that are layers."""
+def layers(network: Network, target: Network | None = None) -> list[set[int]]:
+    """For every stream, numbers of the branches that are layers."""
     found = []
-    for i, stream in enumerate(network.streams):
-        counts = Counter(branch.signature for branch in stream.branches)
-        deeper = counts if target is None or i >= len(target.streams) else Counter(
-            branch.signature for branch in target.streams[i].branches)
-        grown = {one for one in deeper if deeper[one] != counts[one] and one in counts}
-        kinds = grown or {one for one, count in counts.items() if count > 1} or set(counts)
-        found.append(_completed(network, stream, kinds))
+    for stream in network.streams:
+        counts = Counter(_kind(network, stream, branch) for branch in stream.branches)
+        grown: set[Kind] = set()
+        if target is not None and stream.index < len(target.streams):
+            other = target.streams[stream.index]
+            there = Counter(_kind(target, other, branch) for branch in other.branches)
+            grown = {kind for kind, count in counts.items() if there[kind] not in (0, count)}
+        repeated = {kind for kind, count in counts.items() if count > 1}
+        found.append(_completed(network, stream, grown or repeated or set(counts)))
     return found
 
 
-def _completed(network: Network, stream: Stream, kinds: set[Signature]) -> set[Signature]:
-    """Besides these kinds, branches that have an extra, and those that stand between layers."""
-    found = set(kinds)
-    usual = [_parameters(network, one) for one in stream.branches if one.signature in kinds]
+def _completed(network: Network, stream: Stream, kinds: set[Kind]) -> set[int]:
+    """Branches of these kinds, those that are one of these with an extra, and those that stand between layers."""
+    taken = [one for one in stream.branches if _kind(network, stream, one) in kinds]
+    usual = [_parameters(network, one) for one in taken]
+    found = {one.index for one in taken}
     for branch in stream.branches:
         own = _parameters(network, branch)
-        if branch.signature not in found and own and any(
-                sum(one.values()) > 1
-                and sum((one & own).values()) >= ALIKE * min(sum(one.values()), sum(own.values())) for one in usual):
-            found.add(branch.signature)
-    where = [k for k, one in enumerate(stream.branches) if one.signature in found]
-    return found | {one.signature for one in stream.branches[where[0]:where[-1]]} if where else found
+        if own and any(sum(one.values()) > 1 and sum((one & own).values()) >= ALIKE * min(
+                sum(one.values()), sum(own.values())) for one in usual):
+            found.add(branch.index)
+    return set(range(min(found), max(found) + 1)) if found else found
+
+
+def _kind(network: Network, stream: Stream, branch: Branch) -> Kind:
+    return kind_of_branch(network, stream, branch)[2:]
 
 
 def _parameters(network: Network, branch: Branch) -> Counter[tuple[str, tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""``Network``: a tape read as streams, with the place of every operation: in front of, on, in a branch of, behind one."""
+"""``Network``: a tape read as streams, with the place of every operation: in front, on, in a branch, behind."""
 
 from __future__ import annotations
 

@@ -10,15 +10,15 @@ from .tape import Op
 
 CASTS = frozenset("_to_copy alias detach view clone _unsafe_view sub".split())
 INSIDE = REDUCTIONS | frozenset(  # between a mean square and what is divided by its root
-    "rsqrt sqrt reciprocal pow mul div expand _to_copy view unsqueeze alias clone detach abs square add clamp_min clamp "
-    "maximum".split())
+    "rsqrt sqrt reciprocal pow mul div expand _to_copy view unsqueeze alias clone detach abs square add clamp_min "
+    "clamp maximum".split())
 FURTHEST = 12  # operations from a mean to the product that it normalizes
 
 
 @dataclass(frozen=True)
 class Norm:
-    """What divides a tensor by its own size. x: the tensor's number; eps: 0 where there is none; weight, bias: numbers of
-    a fused norm's gain and bias, -1 for none."""
+    """What divides a tensor by its own size. x: the tensor's number; eps: 0 where there is none; weight, bias: numbers
+    of a fused norm's gain and bias, -1 for none."""
 
     op: Op
     x: int

@@ -16,7 +16,8 @@ NORM, FACTOR_OF_NORM, MEAN = 10, 50, 10
 
 @dataclass(frozen=True)
 class Path:
-    """values: numbers of tensors, from the batch on; ops: from each of them to the next; costs: number -> least cost."""
+    """values: numbers of tensors, from the batch on; ops: from each of them to the next; costs: number -> least
+    cost."""
 
     values: tuple[int, ...]
     ops: tuple[int, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping, Sequence, TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from .tape import Layout, Op, Ref, Tape
 
-Change = Tensor | Callable[[Tensor], Tensor]
+Change: TypeAlias = "Tensor | Callable[[Tensor], Tensor]"
 
 
 def replay(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) -> list[Tensor]:

@@ -121,7 +121,8 @@ def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:
         while last + k < len(ops) and where + k < last and names[where + k] == names[last + k] and (
                 ops[where + k].index in norms or names[where + k] in MOVES | PRODUCTS) and names[where + k] not in SUMS:
             k += 1
-        furthest = max([furthest, *(j for j in range(k) if ops[where + j].index in norms or names[where + j] in PRODUCTS)])
+        furthest = max([furthest, *(j for j in range(k)
+                                    if ops[where + j].index in norms or names[where + j] in PRODUCTS)])
     return last + furthest
 
 

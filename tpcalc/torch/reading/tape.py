@@ -151,8 +151,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self.tape.answers.append(result)
         made = [one for one in tree_flatten(result)[0] if isinstance(one, Tensor)]
         self._append(name, call, arguments, inputs, tuple(self.new(one) for one in made), bool(schema.is_mutable))
+        op = self.tape.ops[-1]
         for number, value in before.items():
-            self._rename(number, value, self.tape.ops[-1])
+            self._rename(number, value, op)
         return result
 
     def _append(self, name: str, call: Callable[..., object] | None, arguments: Arguments, inputs: tuple[int, ...],
