@@ -88,7 +88,7 @@ def _made(network: Network, op: Op) -> int:
     return next(number for number in op.inputs if number in network.graph.made)
 
 
-def _starts(network: Network, branch: Branch) -> dict[int, Change]:
+def starts(network: Network, branch: Branch) -> dict[int, Change]:
     """On a tape without values, drawn values of the stream that a branch reads."""
     if not network.tape.on_meta:
         return {}
@@ -112,7 +112,7 @@ def _branch(network: Network, branch: Branch, ends: Ends) -> Iterator[Claim]:
             yield Claim("a branch ends in parameters", f"{', '.join(ends.ways) or 'nothing'}; {branch.add.place}",
                         math.nan, False)
         return
-    start = _starts(network, branch)
+    start = starts(network, branch)
     whole, half, none = (replay(network.tape, {**start, **multiplied(network, ends, c)}, [branch.end])[0]
                          for c in (1.0, 0.5, 0.0))
     scale, exact = max(size(whole), TINY), tolerance(network, branch.end)

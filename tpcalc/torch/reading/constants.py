@@ -1,7 +1,10 @@
-"""Numbers of the forward pass that multiply the product of a parameter: what grows of them is not to be counted twice."""
+"""Numbers of the forward pass beside the product of a parameter: what grows of them is not to be counted twice."""
 
 from __future__ import annotations
 
+from typing import Callable
+
+from ...errors import NotCovered
 from .graph import CONSTANT
 from .kinds_of_ops import MOVES, PRODUCTS, REDUCTIONS
 from .network import Network
@@ -10,25 +13,32 @@ from .uses import Use
 
 FURTHEST = 12
 CHOICES = frozenset(["cat", "index"]) | REDUCTIONS  # behind these, a factor is of more than one product
+Walk = Callable[[Network, Use], "tuple[float, tuple[str, ...]]"]
 
 
 def factor_of(network: Network, op: Op) -> float:
-    """The number that an operation multiplies its activation with; 1 where there is none, or none that is known."""
+    """The number that an operation multiplies its activation with; 1 where there is none. Raises ``NotCovered`` for one
+    that is not known."""
     if op.name not in PRODUCTS or op.index in network.norms:
         return 1.0
-    known = [float(network.tape.values[number]) for number in op.inputs if network.graph.kinds[number] == CONSTANT
-             and network.tape.values[number].numel() == 1 and not network.tape.values[number].is_meta]
-    found = op.numbers() + known
+    constants = [network.tape.values[number] for number in op.inputs if network.graph.kinds[number] == CONSTANT
+                 and network.tape.values[number].numel() == 1]
+    if any(one.is_meta for one in constants):
+        raise NotCovered(f"{op.place}: got a number that multiplies and is not known on the meta device; expected "
+                         "numbers, or tensors made of them by torch.tensor")
+    found = op.numbers() + [float(one) for one in constants]
     if len(found) != 1 or not found[0]:
         return 1.0
-    return 1 / found[0] if op.name.startswith("div") else found[0]
+    return abs(1 / found[0] if op.name.startswith("div") else found[0])
 
 
-def behind(network: Network, use: Use) -> float:
-    """What the product of a parameter is multiplied with before anything else happens to it."""
-    number, factor = use.op.output, 1.0
+def behind(network: Network, use: Use) -> tuple[float, tuple[str, ...]]:
+    """What the product of a parameter is multiplied with before anything else happens to it, and by which
+    operations."""
+    number, factor, names = use.op.output, 1.0, []
     for _ in range(FURTHEST):
         readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
+        names += [op.name for op in readers if op.name not in MOVES][:1]
         if len(readers) != 1 or readers[0].name not in PRODUCTS | MOVES or readers[0].name in CHOICES:
             break
         op = readers[0]
@@ -36,16 +46,27 @@ def behind(network: Network, use: Use) -> float:
             break
         factor *= factor_of(network, op)
         number = op.output
-    return factor
+    return factor, tuple(names)
 
 
-def in_front(network: Network, use: Use) -> float:
-    """What is multiplied with what a matrix reads, since a norm or another operation that is no factor."""
-    signals, factor = network.graph.signals(use.op), 1.0
+def in_front(network: Network, use: Use) -> tuple[float, tuple[str, ...]]:
+    """The size of what a matrix reads, since a norm; what multiplies it where there is none."""
+    signals, factor, names = network.graph.signals(use.op), 1.0, []
     for _ in range(FURTHEST):
         op = network.tape.maker(signals[0]) if signals else None
-        if op is None or op.index in network.norms or op.name not in PRODUCTS | MOVES or op.name in CHOICES:
+        if op is None:
+            break
+        names += [op.name] if op.name not in MOVES else []
+        if op.index in network.norms:
+            return factor * network.norms[op.index].result, tuple(names)
+        if op.name not in PRODUCTS | MOVES or op.name in CHOICES or len(network.graph.activations(op)) > 1:
             break
         factor *= factor_of(network, op)
         signals = network.graph.signals(op)
-    return factor
+    return factor, tuple(names)
+
+
+def grown(walk: Walk, base: Network, use: Use, target: Network, twin: Use) -> float:
+    """By how much such a number grows; 1 where other operations stand there."""
+    (before, names), (after, others) = walk(base, use), walk(target, twin)
+    return float(f"{after / before:.12g}") if names == others and before else 1.0

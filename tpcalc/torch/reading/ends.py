@@ -15,13 +15,12 @@ from .uses import Use
 class Ends:
     """uses: of the matrices, gains and biases that a branch ends with; ways: in what it ends, "matrix", "norm",
     "gated", "attention", "activations", "stream" or the name of an operation that is not linear; norm: the operation of
-    a norm behind the matrices, -1 without; factors: operations that multiply between the last matrix and the
-    addition."""
+    a norm behind the matrices, -1 without; tail: numbers of the tensors between there and the addition."""
 
     uses: tuple[Use, ...] = ()
     ways: tuple[str, ...] = ()
     norm: int = -1
-    factors: tuple[int, ...] = ()
+    tail: tuple[int, ...] = ()
 
     def of(self, how: str) -> list[Use]:
         return [use for use in self.uses if use.how == how]
@@ -36,19 +35,19 @@ class Ends:
 def find_ends(graph: Graph, norms: dict[int, Norm], uses: dict[int, list[Use]], end: int, own: set[int]) -> Ends:
     """The ends of the branch that adds ``end``. uses: operation -> uses of parameters; own: the branch's operations."""
     walk = _Walk(graph, norms, uses)
-    front, seen = [end], set()
+    front, seen = [end], dict[int, None]()
     while front:
         number = front.pop(0)
         if number in seen:
             continue
-        seen.add(number)
+        seen[number] = None
         op = graph.tape.maker(number)
         if op is None or op.index not in own:
             walk.ways.append("stream")
         else:
             front += walk.back(op)
     ways = [way for way in dict.fromkeys(walk.ways) if way != "stream"] or list(dict.fromkeys(walk.ways))
-    return Ends(tuple(walk.found), tuple(ways), walk.norm, tuple(walk.factors))
+    return Ends(tuple(walk.found), tuple(ways), walk.norm, tuple(seen))
 
 
 class _Walk:
@@ -56,7 +55,6 @@ class _Walk:
         self.graph, self.norms, self.uses = graph, norms, uses
         self.found: list[Use] = []
         self.ways: list[str] = []
-        self.factors: list[int] = []
         self.norm = -1
 
     def back(self, op: Op) -> list[int]:
@@ -87,10 +85,8 @@ class _Walk:
     def _factor(self, op: Op, own: list[Use], signals: list[int]) -> list[int]:
         if own:
             self.found += own
-            self.factors.append(op.index)
             return signals[:1]
         if len(signals) == 1:
-            self.factors.append(op.index)
             return signals
         shape = self.graph.tape.shape
         if not signals:

@@ -2,12 +2,12 @@
 
 MOVES = frozenset(  # views, copies, choices and averages: linear, and without parameters
     "view _unsafe_view reshape _reshape_alias _reshape_copy transpose t permute unsqueeze squeeze squeeze_ "
-    "unsqueeze_ expand slice select split split_with_sizes chunk unbind unsafe_split unsafe_chunk alias detach clone _to_copy to "
-    "contiguous as_strided unfold flatten roll copy copy_ lift_fresh lift_fresh_copy index_select narrow pad "
-    "constant_pad_nd movedim swapaxes native_dropout flip type_as pixel_shuffle pixel_unshuffle view_as expand_as index "
-    "gather sum cat stack fill_diagonal_ slice_scatter mean adaptive_avg_pool2d _adaptive_avg_pool2d avg_pool2d "
-    "avg_pool1d adaptive_avg_pool1d max_pool2d_with_indices repeat repeat_interleave where masked_fill masked_fill_ "
-    "index_copy scatter written".split())
+    "unsqueeze_ expand slice select split split_with_sizes chunk unbind unsafe_split unsafe_chunk alias detach "
+    "clone _to_copy to contiguous as_strided unfold flatten roll copy copy_ lift_fresh lift_fresh_copy "
+    "index_select narrow pad constant_pad_nd movedim swapaxes native_dropout flip type_as pixel_shuffle "
+    "pixel_unshuffle view_as expand_as index gather sum cat stack fill_diagonal_ slice_scatter mean "
+    "adaptive_avg_pool2d _adaptive_avg_pool2d avg_pool2d avg_pool1d adaptive_avg_pool1d max_pool2d_with_indices "
+    "repeat repeat_interleave where masked_fill masked_fill_ index_copy scatter written".split())
 SUMS = frozenset(
     "add add_ sub sub_ rsub lerp addcmul index_add index_add_ index_put index_put_ scatter_add scatter_add_".split())
 PRODUCTS = frozenset("mul mul_ div div_".split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from .graph import CONSTANT, Graph
 from .kinds_of_ops import FUSED_NORMS, PRODUCTS, REDUCTIONS
@@ -12,19 +13,21 @@ CASTS = frozenset("_to_copy alias detach view clone _unsafe_view sub".split())
 INSIDE = REDUCTIONS | frozenset(  # between a mean square and what is divided by its root
     "rsqrt sqrt reciprocal pow mul div expand _to_copy view unsqueeze alias clone detach abs square add clamp_min "
     "clamp maximum".split())
+LENGTHS = frozenset("sum linalg_vector_norm norm".split())  # what is divided by these is 1 in length, not in entries
 FURTHEST = 12  # operations from a mean to the product that it normalizes
 
 
 @dataclass(frozen=True)
 class Norm:
     """What divides a tensor by its own size. x: the tensor's number; eps: 0 where there is none; weight, bias: numbers
-    of a fused norm's gain and bias, -1 for none."""
+    of a fused norm's gain and bias, -1 for none; result: the root mean square of what it returns."""
 
     op: Op
     x: int
     eps: float
     weight: int = -1
     bias: int = -1
+    result: float = 1.0
 
 
 def find_norms(graph: Graph) -> dict[int, Norm]:
@@ -55,14 +58,17 @@ def _written_out(graph: Graph, op: Op) -> Norm | None:
         maker = graph.tape.maker(r)
         reduced = len(graph.tape.shape(x)) == len(graph.tape.shape(r)) and any(a > 1 and b == 1 for a, b in sizes)
         if reduced or maker is not None and maker.name == "expand":
-            eps = _eps_of_mean(graph, r, x)
-            if eps is not None:
-                return Norm(op, x, eps)
+            found = _eps_of_mean(graph, r, x)
+            if found is not None:
+                eps, reduction = found
+                own = graph.tape.shape(reduction.inputs[0])
+                count = prod(own) / max(1, prod(graph.tape.shape(reduction.output)))
+                return Norm(op, x, eps, result=count**-0.5 if reduction.name in LENGTHS else 1.0)
     return None
 
 
-def _eps_of_mean(graph: Graph, r: int, x: int) -> float | None:
-    """The eps with which r is made of a mean or norm of x; None where it is not made of one."""
+def _eps_of_mean(graph: Graph, r: int, x: int) -> tuple[float, Op] | None:
+    """The eps with which r is made of a mean or norm of x, and what takes it; None where it is not made of one."""
     same, number = {x}, x
     for _ in range(4):
         op = graph.tape.maker(number)
@@ -70,12 +76,13 @@ def _eps_of_mean(graph: Graph, r: int, x: int) -> float | None:
             break
         number = op.inputs[0]
         same.add(number)
-    eps, seen, front = 0.0, set(), [(r, False)]
+    eps, seen = 0.0, set()
+    front: list[tuple[int, Op | None]] = [(r, None)]
     for _ in range(FURTHEST):
-        behind: list[tuple[int, bool]] = []
-        for number, is_mean in front:
-            if is_mean and number in same:
-                return eps
+        behind: list[tuple[int, Op | None]] = []
+        for number, reduction in front:
+            if reduction is not None and number in same:
+                return eps, reduction
             op = graph.tape.maker(number)
             if number in seen or op is None or op.name not in INSIDE:
                 continue
@@ -84,6 +91,7 @@ def _eps_of_mean(graph: Graph, r: int, x: int) -> float | None:
                 if len(op.inputs) > 1 and not any(graph.kinds[one] == CONSTANT for one in op.inputs):
                     continue
                 eps = next((one for one in op.numbers() if one < 1), eps)
-            behind += [(one, is_mean or op.name in REDUCTIONS) for one in graph.activations(op)]
+            taken = op if reduction is None and op.name in REDUCTIONS else reduction
+            behind += [(one, taken) for one in graph.activations(op)]
         front = behind
     return None

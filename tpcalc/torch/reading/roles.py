@@ -32,7 +32,7 @@ class Role:
     kind: one of ``ROLES``; in_layers: whether it is used once a layer; ends: whether its branch ends in it; stream: the
     number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the target; growth: that of
     each axis; places, uses: where and how it is read, as text; forward: by how much what the forward pass multiplies
-    its product with grows; note: what is odd.
+    its product with grows, at_head: the same where a tied matrix is the head; note: what is odd.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Role:
     places: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     forward: float = 1.0
+    at_head: float = 1.0
     note: str = ""
 
     @property
@@ -69,6 +70,9 @@ class RoleFinder:
         for _, branch in network.branches:
             for use in branch.ends.uses:
                 self.ends.setdefault(use.parameter, []).append((use, branch.ends.ways))
+        own = {use.op.index for use in network.uses}
+        self.mixed = {stream.index for stream in network.streams if any(
+            op.index not in own and op.name not in CONVOLUTIONS for op in mixing(stream))}
         self.uses: dict[str, list[Use]] = {}
         for use in network.uses:
             self.uses.setdefault(use.parameter, []).append(use)
@@ -83,7 +87,8 @@ class RoleFinder:
         matrices = [use for use in uses if use.how == "matrix"]
         kind, note = self._kind(name, uses, matrices, places)
         fan_in = max((self._grown(name, use.fan_in) for use in matrices), default=1.0)
-        left = matrices or [use for use in uses if use.how == "gather"]
+        looked_up = [use for use in uses if use.how == "gather"]
+        left = looked_up if kind == "tied" else matrices or looked_up
         fan_out = max((self._grown(name, use.fan_out) for use in left), default=1.0)
         if kind == "input" and fan_in == fan_out == 1:
             fan_out = max(self.growth.get(name, ()), default=1.0)
@@ -93,8 +98,8 @@ class RoleFinder:
         inside = any(place.branch in self.layers[place.stream] for place in branches) or any(
             place.part == "stream" for place in places)
         first = min(branches, default=places[0] if places else Place("nowhere"))
-        return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in, fan_out,
-                    self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
+        return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in,
+                    fan_out, self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
                     tuple(dict.fromkeys(map(str, uses))), note=note)
 
     def _grown(self, name: str, axes: Axes) -> float:
@@ -209,7 +214,4 @@ class RoleFinder:
 
     def _mixes_streams(self, places: list[Place]) -> bool:
         """Does it stand where several streams are one, and products mix them?"""
-        own = {use.op.index for use in self.network.uses}
-        return any(place.part == "stream" and any(op.index not in own and op.name not in CONVOLUTIONS
-                                                  for op in mixing(self.network.streams[place.stream]))
-                   for place in places)
+        return any(place.part == "stream" and place.stream in self.mixed for place in places)

@@ -1,0 +1,102 @@
+"""What a reading says of streams and branches, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator
+
+import torch
+from torch import Tensor
+
+from .claims import size, starts, tolerance
+from .ends import Ends
+from .kinds_of_ops import PRODUCTS
+from .network import Network
+from .replay import replay
+from .stream import Branch, Stream
+
+HALF = 0.5
+
+
+@dataclass(frozen=True)
+class BranchSummary:
+    """One branch. ends: parameters that carry its size; gains: those that only a norm behind its matrices has; norm:
+    that norm, or ""; module: the one whose output is this branch times a constant, or ""; reads: parameters in it."""
+
+    stream: int
+    index: int
+    in_layers: bool
+    ends: tuple[str, ...]
+    ways: tuple[str, ...]
+    norm: str
+    module: str
+    add: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """One residual stream. base, target: branches that are layers; branches: how many there are; norms, factors: on it
+    between layers, operation and module; fixed: of the factors those that are no learned ones; of_layers: whether there
+    are more of these where there are more layers."""
+
+    index: int
+    branches: int
+    base: int
+    target: int
+    norms: tuple[str, ...]
+    factors: tuple[str, ...]
+    fixed: tuple[str, ...]
+    of_layers: bool
+
+    def __str__(self) -> str:
+        which = "the stream" if self.index == 0 else f"stream {self.index}"
+        on_it = [f"{len(found)} {name} on it" for name, found in (("norms", self.norms), ("factors", self.factors))
+                 if found]
+        return f"{which}: {self.base} -> {self.target} branches of layers{''.join(', ' + one for one in on_it)}"
+
+
+def summary_of_branch(network: Network, stream: Stream, branch: Branch, ends: Ends, in_layers: bool) -> BranchSummary:
+    """A branch as plain data."""
+    norm = network.tape.ops[ends.norm].place if ends.norm >= 0 else ""
+    carriers = dict.fromkeys(use.parameter for use in ends.carriers)
+    return BranchSummary(stream.index, branch.index, in_layers, tuple(carriers), ends.ways, norm,
+                         _module(network, branch, ends), branch.add.place,
+                         tuple(dict.fromkeys(use.parameter for use in branch.uses)))
+
+
+def summary_of_stream(network: Network, stream: Stream, base: int, target: int,
+                      other: Stream | None) -> StreamSummary:
+    """A stream as plain data; other: the target's, None where that could not be read."""
+    fixed = [op for op in stream.factors if not (op.name in PRODUCTS and any(
+        number in network.graph.made for number in op.inputs))]
+    own = len(stream.norms) + len(stream.factors)
+    grows = 2 * own >= len(stream.branches) > 0 if other is None or base == target else (
+        len(other.norms) + len(other.factors) != own)
+    return StreamSummary(stream.index, len(stream.branches), base, target, tuple(op.place for op in stream.norms),
+                         tuple(op.place for op in stream.factors), tuple(op.place for op in fixed), grows)
+
+
+def _module(network: Network, branch: Branch, ends: Ends) -> str:
+    """The module whose output, halved, halves the branch: that of a matrix it ends in, else the outermost."""
+    own = {use.parameter.rpartition(".")[0] for use in ends.of("matrix")}
+    found = sorted(_candidates(network, branch, ends), key=lambda one: (one[0] not in own, one[0].count(".")))
+    for name, number in found:
+        start = starts(network, branch)
+        whole, half = (replay(network.tape, {**start, number: change}, [branch.end])[0]
+                       for change in (torch.clone, _halved))
+        if size(half - HALF * whole) <= tolerance(network, branch.end) * size(whole):
+            return name
+    return ""
+
+
+def _halved(value: Tensor) -> Tensor:
+    return value * HALF
+
+
+def _candidates(network: Network, branch: Branch, ends: Ends) -> Iterator[tuple[str, int]]:
+    inside = set(branch.ops)
+    for number in ends.tail:
+        if network.tape.makers.get(number, -1) in inside:
+            for name in network.tape.returned.get(number, []):
+                yield name, number
