@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from ... import _checks
+from ...errors import NotCovered
 from ..streams import MAKE, build, drawn_batch
 from .network import Network, read_network
 from .tape import record
@@ -49,13 +50,38 @@ def network_of(make: Make, config: Config, batch: object = None, answers: Sequen
     """A model, read; where parameters are zero, from values that are drawn, so that no claim is empty."""
     model = on_meta(make, config)
     if is_small(model):
-        live = build(make, config, seed=0)
-        draw_zeros(live)
-        return read_network(record(live, drawn_batch(live) if batch is None else batch))
-    taken = tree_map(lambda one: one.to("meta") if isinstance(one, Tensor) else one,
-                     drawn_batch(model) if batch is None else batch)
-    with torch.device("meta"), NumbersHaveValues():
-        return read_network(record(model, taken, answers))
+        model = build(make, config, seed=0)
+        draw_zeros(model)
+    taken = batch_for(model) if batch is None else batch
+    try:
+        if is_small(model):
+            return read_network(record(model, taken))
+        taken = tree_map(lambda one: one.to("meta") if isinstance(one, Tensor) else one, taken)
+        with torch.device("meta"), NumbersHaveValues():
+            return read_network(record(model, taken, answers))
+    except (NotCovered, MemoryError):
+        raise
+    except Exception as error:  # the user's own code, on data that nobody asked it to take
+        if batch is not None:
+            raise
+        raise NotRun(type(error).__name__, str(error)) from error
+
+
+class NotRun(NotCovered):
+    """A model that does not take the batch that is drawn for it. kind: of what it raised, or of the refusal to draw."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"batch: got None, and the model raised {kind} on a batch that was drawn "
+                         f"({_checks.short(message)}); expected batch= what it takes")
+        self.kind = kind
+
+
+def batch_for(model: Model) -> Tensor:
+    """A drawn batch; raises ``NotRun`` where none can be drawn."""
+    try:
+        return drawn_batch(model)
+    except NotCovered as refusal:
+        raise NotRun(type(refusal).__name__, str(refusal)) from refusal
 
 
 def draw_zeros(model: Model) -> None:

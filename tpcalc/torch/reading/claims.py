@@ -9,11 +9,12 @@ from typing import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from ...errors import NotCovered
 from .ends import Ends
 from .matching import Kind, kind_of_branch
 from .network import Network
 from .norms import Norm
-from .replay import Change, replay
+from .replay import Change, Values, drawn_values, replay
 from .stream import Branch, Stream
 from .tape import Op
 
@@ -41,14 +42,19 @@ def claims_of(network: Network, ends: dict[tuple[int, int], Ends]) -> list[Claim
     """All claims on a network. ends: (stream, branch) -> what the branch is said to end in."""
     found = [*_reproduced(network), *_norms(network)]
     for stream in network.streams:
-        seen: set[Kind] = set()
-        for branch in stream.branches:
-            kind = kind_of_branch(network, stream, branch)
-            if kind not in seen and branch.ends.ways != ("stream",):
-                found += _branch(network, branch, ends[stream.index, branch.index])
-                seen.add(kind)
+        for branch in one_of_each_kind(network, stream):
+            found += _branch(network, branch, ends[stream.index, branch.index])
         found += _only_listed(network, stream, ends)
     return found
+
+
+def one_of_each_kind(network: Network, stream: Stream) -> list[Branch]:
+    """The first branch of every kind, but for those that are the stream itself."""
+    found: dict[Kind, Branch] = {}
+    for branch in stream.branches:
+        if branch.ends.ways != ("stream",):
+            found.setdefault(kind_of_branch(network, stream, branch), branch)
+    return list(found.values())
 
 
 def size(value: Tensor) -> float:
@@ -88,19 +94,14 @@ def _made(network: Network, op: Op) -> int:
     return next(number for number in op.inputs if number in network.graph.made)
 
 
-def starts(network: Network, branch: Branch) -> dict[int, Change]:
-    """On a tape without values, drawn values of the stream that a branch reads."""
-    if not network.tape.on_meta:
-        return {}
-    found: dict[int, Change] = {}
-    for i in branch.ops:
-        for number in network.graph.activations(network.tape.ops[i]):
-            maker = network.tape.makers.get(number, -1)
-            if maker not in branch.ops and network.tape.is_floating(number):
-                layout = network.tape.layouts[number]
-                generator = torch.Generator().manual_seed(number)
-                found[number] = torch.randn(layout.shape, generator=generator).to(layout.dtype)
-    return found
+def values_for(network: Network, branch: Branch) -> Values | None:
+    """On a tape without values, what a branch computes from drawn values of the stream; None on others."""
+    tape, inside = network.tape, set(branch.ops)
+    if not tape.on_meta:
+        return None
+    reads = {number for i in branch.ops for number in network.graph.signals(tape.ops[i])
+             if tape.makers.get(number, -1) not in inside}
+    return drawn_values(tape, branch.end, sorted(reads))
 
 
 def _branch(network: Network, branch: Branch, ends: Ends) -> Iterator[Claim]:
@@ -112,8 +113,8 @@ def _branch(network: Network, branch: Branch, ends: Ends) -> Iterator[Claim]:
             yield Claim("a branch ends in parameters", f"{', '.join(ends.ways) or 'nothing'}; {branch.add.place}",
                         math.nan, False)
         return
-    start = starts(network, branch)
-    whole, half, none = (replay(network.tape, {**start, **multiplied(network, ends, c)}, [branch.end])[0]
+    values = values_for(network, branch)
+    whole, half, none = (replay(network.tape, multiplied(network, ends, c), [branch.end], values)[0]
                          for c in (1.0, 0.5, 0.0))
     scale, exact = max(size(whole), TINY), tolerance(network, branch.end)
     off, rest = size(half - whole / 2) / scale, size(none) / scale
@@ -163,7 +164,6 @@ def _only_listed(network: Network, stream: Stream, ends: dict[tuple[int, int], E
 
 def require(claims: Sequence[Claim]) -> None:
     """Raise ``NotCovered`` for the first claim that does not hold."""
-    from ...errors import NotCovered
     for claim in claims:
         if not claim.holds:
             raise NotCovered(f"{claim.about}: got a model in which it does not hold that {claim.statement} "

@@ -12,6 +12,7 @@ from ..._shown import Short, Tabled, text_table
 from ..._types import Fields
 from ...errors import NotCovered
 from ...groups.names import Shape
+from ...groups.roles import ROLES
 from ..streams import MAKE
 from .building import Config, Make, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
@@ -20,8 +21,8 @@ from .ends import Ends
 from .layers import layers
 from .matching import DIGITS, by_name, growths, matched
 from .network import Network
-from .roles import ROLES, Role, RoleFinder
-from .summary import BranchSummary, StreamSummary, summary_of_branch, summary_of_stream
+from .roles import Role, RoleFinder
+from .summary import BranchSummary, StreamSummary, summaries_of_branches, summary_of_stream
 
 ENTRIES = ("input", "tied", "output")  # whose products are multiplied by constants alone
 
@@ -103,7 +104,7 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
         what the model takes, a dictionary for arguments by name; None draws one.
     roles:
         {pattern of names: role}, for parameters that are read wrongly or not at all; claims are tested all the same.
-        Roles are those of ``tpcalc.torch.reading.roles.ROLES``; "matrix" is "hidden".
+        Roles are those of ``tpcalc.groups.roles.ROLES``; "matrix" is "hidden".
 
     Returns a ``Reading``: ``print`` it; ``.claims``, ``.explain(pattern)``. Models of more than 3e7 parameters are read
     on the meta device, and claims tested branch by branch on values that are drawn. Raises ``NotCovered`` for a claim
@@ -148,8 +149,8 @@ def _reading(network: Network, other: Network | None, names: dict[str, str], sha
     claims = claims_of(network, ends)
     require(claims)
     counts = _depths(network, other, inside, names)
-    branches = tuple(summary_of_branch(network, stream, branch, ends[stream.index, branch.index],
-                                       branch.index in inside[stream.index]) for stream, branch in network.branches)
+    branches = tuple(one for stream in network.streams
+                     for one in summaries_of_branches(network, stream, inside[stream.index], ends))
     there = [] if other is None else other.streams
     streams = tuple(summary_of_stream(network, stream, *counts[stream.index], stream.index < len(there) and (
         there[stream.index]) or None) for stream in network.streams)

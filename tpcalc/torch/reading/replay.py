@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Callable, Mapping, Sequence, TypeAlias
 
 import torch
@@ -11,23 +12,58 @@ from torch.utils._pytree import tree_flatten, tree_map
 from .tape import Layout, Op, Ref, Tape
 
 Change: TypeAlias = "Tensor | Callable[[Tensor], Tensor]"
+Values = Mapping[int, Tensor]
+PERIOD = 10007  # a prime: values of large tensors repeat, but not from row to row
 
 
-def replay(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) -> list[Tensor]:
+def replay(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int],
+           values: Values | None = None) -> list[Tensor]:
     """Values of the tensors with these numbers when some tensors are changed: replaced, or by a function of their own
     value.
 
-    Whole numbers and what is chosen by them stay as they were recorded. On a tape without values, parameters and inputs
-    that are asked for are drawn, from a seed of their own.
+    Whole numbers, and what is chosen by them, stay as they were recorded. values: what tensors hold; None is what the
+    tape recorded.
     """
-    run = _Replay(tape, changes)
+    known = tape.values if values is None else values
+    found: dict[int, Tensor] = {}
+
+    def value(number: int) -> Tensor:
+        if number not in found and number in changes:
+            change = changes[number]
+            found[number] = change if isinstance(change, Tensor) else change(known[number].detach())
+        return found[number] if number in found else known[number].detach()
+
     with torch.no_grad():
-        for op in _needed(tape, changes, wanted):
-            run.step(op)
-        return [run.value(number).clone() for number in wanted]
+        for op in needed(tape, changes, wanted):
+            if any(number in found or number in changes for number in op.inputs):
+                results = run(tape, op, value)
+                for number, result in zip(op.outputs, results):
+                    change = changes.get(number)
+                    if tape.is_floating(number):
+                        found[number] = result if change is None else (
+                            change if isinstance(change, Tensor) else change(result))
+        return [value(number).clone() for number in wanted]
 
 
-def _needed(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) -> list[Op]:
+def drawn_values(tape: Tape, wanted: int, starts: Sequence[int]) -> dict[int, Tensor]:
+    """Values, on a tape without any, of all that a tensor is computed from, back to the tensors in ``starts``, which
+    are drawn, as parameters and inputs are."""
+    found = {number: _drawn(tape, number) for number in starts}
+
+    def value(number: int) -> Tensor:
+        if number not in found:
+            recorded = tape.values[number]
+            found[number] = _drawn(tape, number) if recorded.is_meta else recorded.detach()
+        return found[number]
+
+    with torch.no_grad():
+        for op in needed(tape, found, [wanted]):
+            found.update((number, result) for number, result in zip(op.outputs, run(tape, op, value))
+                         if number not in found)
+    return found
+
+
+def needed(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) -> list[Op]:
     """Operations that the wanted tensors depend on, no further back than to what is replaced."""
     found: set[int] = set()
     open_numbers = list(wanted)
@@ -41,59 +77,29 @@ def _needed(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) ->
     return [tape.ops[index] for index in sorted(found)]
 
 
-class _Replay:
-    def __init__(self, tape: Tape, changes: Mapping[int, Change]) -> None:
-        self.tape, self.changes = tape, changes
-        self.found: dict[int, Tensor] = {}
+def run(tape: Tape, op: Op, value: Callable[[int], Tensor]) -> list[Tensor]:
+    """What an operation returns; nothing that exists is written to."""
+    if op.call is None:
+        old, new = op.inputs
+        return [_overwritten(value(old), value(new), tape.layouts[old], tape.layouts[new])]
 
-    def value(self, number: int) -> Tensor:
-        """What a tensor is now: computed, changed, recorded or drawn."""
-        if number not in self.found:
-            change = self.changes.get(number)
-            if isinstance(change, Tensor):
-                self.found[number] = change
-            else:
-                if self.tape.on_meta or change is not None:
-                    recorded = self._drawn(number) if self.tape.on_meta else self.tape.values[number].detach()
-                    self.found[number] = recorded if change is None else change(recorded)
-                else:
-                    return self.tape.values[number].detach()
-        return self.found[number]
-
-    def step(self, op: Op) -> None:
-        touched = any(number in self.found or number in self.changes for number in op.inputs)
-        if not touched and not self.tape.on_meta:
-            for number in op.outputs:  # as recorded, unless it is itself changed
-                if number in self.changes:
-                    self.value(number)
-            return
-        for number, result in zip(op.outputs, self._results(op)):
-            if not self.tape.on_meta and not self.tape.is_floating(number):
-                continue
-            change = self.changes.get(number)
-            self.found[number] = result if change is None else change if isinstance(change, Tensor) else change(result)
-
-    def _results(self, op: Op) -> list[Tensor]:
-        if op.call is None:
-            old, new = op.inputs
-            return [_overwritten(self.value(old), self.value(new), self.tape.layouts[old], self.tape.layouts[new])]
-        args, kwargs = tree_map(self._argument, op.arguments)
-        if op.writes:  # what was recorded stays as it is
-            args, kwargs = tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, (args, kwargs))
-        return [one for one in tree_flatten(op.call(*args, **kwargs))[0] if isinstance(one, Tensor)]
-
-    def _argument(self, one: object) -> object:
+    def argument(one: object) -> object:
         if isinstance(one, Ref):
-            return self.value(one.number)
-        return torch.device("cpu") if isinstance(one, torch.device) and self.tape.on_meta else one
+            return value(one.number).clone() if op.writes else value(one.number)
+        return torch.device("cpu") if isinstance(one, torch.device) and one.type == "meta" else one
 
-    def _drawn(self, number: int) -> Tensor:
-        layout = self.tape.layouts[number]
-        if not layout.is_floating:
-            return torch.zeros(layout.shape, dtype=layout.dtype)
-        generator = torch.Generator().manual_seed(number)
-        size = layout.shape[-1]**-0.5 if len(layout.shape) > 1 and number in self.tape.parameters else 1.0
-        return (torch.randn(layout.shape, generator=generator) * size).to(layout.dtype)
+    args, kwargs = tree_map(argument, op.arguments)
+    return [one for one in tree_flatten(op.call(*args, **kwargs))[0] if isinstance(one, Tensor)]
+
+
+def _drawn(tape: Tape, number: int) -> Tensor:
+    layout = tape.layouts[number]
+    if not layout.is_floating:
+        return torch.zeros(layout.shape, dtype=layout.dtype)
+    size = layout.shape[-1]**-0.5 if len(layout.shape) > 1 and number in tape.parameters else 1.0
+    some = torch.randn(PERIOD, generator=torch.Generator().manual_seed(number)) * size
+    count = prod(layout.shape)
+    return some.to(layout.dtype).repeat(-(-count // PERIOD))[:count].view(layout.shape)
 
 
 def _overwritten(old: Tensor, new: Tensor, where: Layout, written: Layout) -> Tensor:

@@ -8,6 +8,7 @@ from math import prod
 from typing import Mapping, Sequence
 
 from ...groups.names import Shape
+from ...groups.roles import MATRICES
 from .graph import Axes
 from .kinds_of_ops import BOUNDED, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
@@ -15,11 +16,6 @@ from .network import Network, Place
 from .stream import mixing
 from .uses import Use
 
-MATRICES = ("input", "tied", "hidden", "branch output", "output", "router", "expert", "convolution", "token mixing",
-            "stream matrix", "fixed matrix")
-VECTORS = ("gain", "bias", "branch scale", "stream factor", "scale", "table", "recurrence")
-STRANGE = ("stream mixing", "unused", "not understood")
-ROLES = (*MATRICES, *VECTORS, *STRANGE)
 CHOOSES = frozenset("topk sort argmax _softmax sigmoid".split())
 FURTHEST = 12  # operations from a router's product to its choice
 SMALLER = 2    # times, at least, that a router's outputs are fewer than its inputs
@@ -29,10 +25,10 @@ SMALLER = 2    # times, at least, that a router's outputs are fewer than its inp
 class Role:
     """What one parameter of the base does.
 
-    kind: one of ``ROLES``; in_layers: whether it is used once a layer; ends: whether its branch ends in it; stream: the
-    number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the target; growth: that of
-    each axis; places, uses: where and how it is read, as text; forward: by how much what the forward pass multiplies
-    its product with grows, at_head: the same where a tied matrix is the head; note: what is odd.
+    kind: one of ``tpcalc.groups.roles.ROLES``; in_layers: whether it is used once a layer; ends: whether its branch
+    ends in it; stream: the number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the target;
+    growth: that of each axis; places, uses: where and how it is read, as text; forward: by how much what the forward
+    pass multiplies its product with grows, at_head: the same where a tied matrix is the head; note: what is odd.
     """
 
     name: str

@@ -8,9 +8,10 @@ from typing import Iterator
 import torch
 from torch import Tensor
 
-from .claims import size, starts, tolerance
+from .claims import size, tolerance, values_for
 from .ends import Ends
 from .kinds_of_ops import PRODUCTS
+from .matching import Kind, kind_of_branch
 from .network import Network
 from .replay import replay
 from .stream import Branch, Stream
@@ -56,20 +57,29 @@ class StreamSummary:
         return f"{which}: {self.base} -> {self.target} branches of layers{''.join(', ' + one for one in on_it)}"
 
 
-def summary_of_branch(network: Network, stream: Stream, branch: Branch, ends: Ends, in_layers: bool) -> BranchSummary:
-    """A branch as plain data."""
-    norm = network.tape.ops[ends.norm].place if ends.norm >= 0 else ""
-    carriers = dict.fromkeys(use.parameter for use in ends.carriers)
-    return BranchSummary(stream.index, branch.index, in_layers, tuple(carriers), ends.ways, norm,
-                         _module(network, branch, ends), branch.add.place,
-                         tuple(dict.fromkeys(use.parameter for use in branch.uses)))
+def summaries_of_branches(network: Network, stream: Stream, layers: set[int],
+                          said: dict[tuple[int, int], Ends]) -> Iterator[BranchSummary]:
+    """Branches of a stream as plain data. layers: those that are layers; said: what each ends in."""
+    chosen: dict[Kind, int] = {}  # kind -> which candidate returns the branch
+    for branch in stream.branches:
+        kind, ends = kind_of_branch(network, stream, branch), said[stream.index, branch.index]
+        candidates = _candidates(network, branch, ends)
+        if kind not in chosen:
+            chosen[kind] = _returns(network, branch, candidates)
+        which = chosen[kind]
+        yield BranchSummary(
+            stream.index, branch.index, branch.index in layers, tuple(dict.fromkeys(
+                use.parameter for use in ends.carriers)), ends.ways,
+            network.tape.ops[ends.norm].place if ends.norm >= 0 else "",
+            candidates[which][0] if 0 <= which < len(candidates) else "", branch.add.place,
+            tuple(dict.fromkeys(use.parameter for use in branch.uses)))
 
 
 def summary_of_stream(network: Network, stream: Stream, base: int, target: int,
                       other: Stream | None) -> StreamSummary:
     """A stream as plain data; other: the target's, None where that could not be read."""
-    fixed = [op for op in stream.factors if not (op.name in PRODUCTS and any(
-        number in network.graph.made for number in op.inputs))]
+    fixed = [op for op in stream.factors if not (op.name in PRODUCTS and (
+        op.numbers() == [1.0] or any(number in network.graph.made for number in op.inputs)))]
     own = len(stream.norms) + len(stream.factors)
     grows = 2 * own >= len(stream.branches) > 0 if other is None or base == target else (
         len(other.norms) + len(other.factors) != own)
@@ -77,26 +87,25 @@ def summary_of_stream(network: Network, stream: Stream, base: int, target: int,
                          tuple(op.place for op in stream.factors), tuple(op.place for op in fixed), grows)
 
 
-def _module(network: Network, branch: Branch, ends: Ends) -> str:
-    """The module whose output, halved, halves the branch: that of a matrix it ends in, else the outermost."""
-    own = {use.parameter.rpartition(".")[0] for use in ends.of("matrix")}
-    found = sorted(_candidates(network, branch, ends), key=lambda one: (one[0] not in own, one[0].count(".")))
-    for name, number in found:
-        start = starts(network, branch)
-        whole, half = (replay(network.tape, {**start, number: change}, [branch.end])[0]
+def _returns(network: Network, branch: Branch, candidates: list[tuple[str, int]]) -> int:
+    """Which candidate's output, halved, halves the branch; -1 where none does."""
+    values = values_for(network, branch) if candidates else None
+    for i, (_, number) in enumerate(candidates):
+        whole, half = (replay(network.tape, {number: change}, [branch.end], values)[0]
                        for change in (torch.clone, _halved))
         if size(half - HALF * whole) <= tolerance(network, branch.end) * size(whole):
-            return name
-    return ""
+            return i
+    return -1
 
 
 def _halved(value: Tensor) -> Tensor:
     return value * HALF
 
 
-def _candidates(network: Network, branch: Branch, ends: Ends) -> Iterator[tuple[str, int]]:
-    inside = set(branch.ops)
-    for number in ends.tail:
-        if network.tape.makers.get(number, -1) in inside:
-            for name in network.tape.returned.get(number, []):
-                yield name, number
+def _candidates(network: Network, branch: Branch, ends: Ends) -> list[tuple[str, int]]:
+    """Modules that return a tensor between the last matrix or norm and the addition, and that tensor's number: those of
+    matrices that the branch ends in, then the outermost."""
+    inside, own = set(branch.ops), {use.parameter.rpartition(".")[0] for use in ends.of("matrix")}
+    found = [(name, number) for number in ends.tail if network.tape.makers.get(number, -1) in inside
+             for name in network.tape.returned.get(number, [])]
+    return sorted(found, key=lambda one: (one[0] not in own, one[0].count(".")))

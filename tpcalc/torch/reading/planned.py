@@ -1,0 +1,195 @@
+"""What a reading says to a plan: parameters by pattern, with their roles and growth, or a refusal."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Hashable, Iterable, Mapping
+
+from ...errors import NotCovered
+from ...groups.names import LayerCount
+from ...groups.roles import UNREAD, Parameter, Roles, Use
+from .matching import DIGITS
+from .reading import Reading
+from .roles import Role
+from .summary import BranchSummary
+
+PART = re.compile(r"(?:^|(?<=\.))(\d+)(?=\.|$)")  # a number that is a part of a name by itself
+HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
+              "those of a head for it, of which theory says no more")
+UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """roles: for a plan; returning: {pattern of the module of a branch's end: of the module that returns the branch};
+    behind: patterns of modules that return a branch behind which a norm stands, with the growth of the depth; notes:
+    sentences."""
+
+    roles: Roles
+    returning: Mapping[str, str]
+    behind: tuple[tuple[str, float], ...]
+    notes: tuple[str, ...]
+
+
+def planned(reading: Reading, ties: Mapping[str, tuple[str, ...]], unknown: str) -> Planned:
+    """Parameters for a plan. ties: name -> all names of one parameter; unknown: "refuse" or "as-base".
+
+    Raises ``NotCovered`` naming the parameter, or the operation on a stream, that the theory says nothing of.
+    """
+    depths = {one.index: one.target / one.base if one.base else 1.0 for one in reading.streams}
+    deeper = any(ratio != 1 for ratio in depths.values())
+    if deeper:
+        _require_depth(reading)
+    notes = list(reading.notes)
+    width = _width(reading)
+    patterns = _patterns(reading)
+    parameters = []
+    for pattern, names in patterns:
+        role = reading.role(reading.names[names[0]])
+        as_base = _refusal(role, deeper)
+        if as_base and unknown == "refuse":
+            raise NotCovered(f"{pattern}: got {role.kind}, {as_base}; expected roles= that says what it is, or "
+                             'unknown="as-base"')
+        if as_base:
+            notes.append(UNKNOWN.format(pattern, role.kind, as_base))
+        if role.kind == "hidden" and role.in_layers and role.fan_in != 1 and role.fan_out == 1:
+            notes.append(HEADS_STAY.format(pattern))
+        parameters.append(_parameter(reading, pattern, names, role, depths, ties, bool(as_base)))
+    returning, behind = _returning(reading, patterns, depths)
+    return Planned(Roles(_layers(reading, parameters), width, tuple(parameters)), returning, behind,
+                   tuple(dict.fromkeys(notes)))
+
+
+def _require_depth(reading: Reading) -> None:
+    """Raise ``NotCovered`` for streams that are not branches added up."""
+    if not any(one.base for one in reading.streams):
+        raise NotCovered("make: got a model in which nothing is added to a residual stream; expected residual "
+                         "networks, or base and target of one depth")
+    for stream in reading.streams:
+        if stream.of_layers and (stream.norms or stream.fixed) and stream.base != stream.target:
+            what = "norms" if stream.norms else "multiplies or applies a function to"
+            raise NotCovered(f"{(stream.norms or stream.fixed)[0]}: {what} the stream between layers, as in post-norm "
+                             "networks, so that no multiplier of branches makes depths alike; expected a plan for the "
+                             "width alone, with base and target of one depth, or branches added to a stream")
+
+
+def _refusal(role: Role, deeper: bool) -> str:
+    """Why no power is known; "" where all are."""
+    if role.kind in UNREAD:
+        return role.note or {"unused": "it is not used on this batch; give batch= on which it is"}.get(
+            role.kind, f"used as {', '.join(role.uses)}")
+    if "made of several" in role.note or "shared" in role.note and deeper:
+        return role.note
+    return ""
+
+
+def _width(reading: Reading) -> float:
+    """By how much the width grows: the factor that most growing axes have."""
+    counted = Counter(ratio for role in reading.roles for ratio in role.growth if ratio != 1)
+    return counted.most_common(1)[0][0] if counted else 1.0
+
+
+def _patterns(reading: Reading) -> list[tuple[str, list[str]]]:
+    """Names of the target by pattern: those that are alike in all but the number of their layer. Where names of one
+    pattern differ in what they do, each is a pattern by itself."""
+    stems = counters([role.name for role in reading.roles], reading.names)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in reading.names:
+        groups[starred(name, stems)].append(name)
+    found = []
+    for pattern, names in groups.items():
+        alike = {_likeness(reading.role(name)) for name in names}
+        found += [(pattern, names)] if len(alike) == 1 else [(name, [name]) for name in names]
+    return found
+
+
+def counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
+    """What stands in front of numbers that count layers: those that base and target have more and less of, and without
+    any the first ones that are parts of names by themselves."""
+    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    first: dict[str, set[str]] = defaultdict(set)
+    for i, names in enumerate((base, target)):
+        for name in names:
+            for digits in DIGITS.finditer(name):
+                counts[name[:digits.start()]][i].add(digits[0])
+            part = PART.search(name)
+            if part is not None:
+                first[name[:part.start(1)]].add(part[1])
+    grown = {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
+    return grown or {stem for stem, values in first.items() if len(values) > 1}
+
+
+def starred(name: str, stems: set[str]) -> str:
+    """A name with a star for every number that counts layers."""
+    return DIGITS.sub(lambda digits: "*" if name[:digits.start()] in stems else digits[0], name)
+
+
+def _likeness(role: Role) -> tuple[Hashable, ...]:
+    """What parameters of one pattern have in common."""
+    return (role.kind, role.in_layers, role.ends, role.stream, role.fan_in, role.fan_out, role.forward, role.at_head,
+            role.shape)
+
+
+def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, depths: Mapping[int, float],
+               ties: Mapping[str, tuple[str, ...]], as_base: bool) -> Parameter:
+    carried = {name for branch in reading.branches if not branch.norm for name in branch.ends}
+    growth = role.growth or (1.0,) * len(role.shape)
+    base_names = tuple(one.name for one in reading.roles if one.name in {reading.names[name] for name in names})
+    vector = not role.is_matrix and max(growth, default=1.0)
+    stream = reading.streams[role.stream]
+    inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
+    kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
+    use = Use(role.fan_in, float(vector) or role.fan_out, depths[role.stream] if inside else 1.0, role.forward,
+              role.at_head, as_base)
+    head = next((other for other in ties.get(names[0], ()) if other != names[0]), "").rpartition(".")[0]
+    return Parameter(pattern, kind, inside, reading.shapes[names[0]], max(growth, default=1.0), tuple(names),
+                     tuple(ratio != 1 for ratio in growth), role.name in carried and kind != "branch output", head,
+                     base_names, use)
+
+
+def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
+               depths: Mapping[int, float]) -> tuple[dict[str, str], tuple[tuple[str, float], ...]]:
+    """Modules that can be multiplied: pattern of an end's module -> of the one that returns its branch, "" for none;
+    and those of branches behind which a norm stands, with the growth of the depth."""
+    stars = {reading.names[name]: pattern for pattern, names in patterns for name in names}
+    behind: dict[str, float] = {}
+    returning: dict[str, str] = {}
+    for branch in reading.branches:
+        if not branch.in_layers:
+            continue
+        module = _starred(branch, stars)
+        if branch.norm:
+            if not module and depths[branch.stream] != 1:
+                raise NotCovered(f"{branch.norm}: got a norm behind a branch, and no module that returns the branch, "
+                                 "so that nothing can be multiplied; expected a module for that norm")
+            behind[module] = depths[branch.stream]
+        else:
+            returning.update((stars.get(name, name).rpartition(".")[0], module) for name in branch.ends)
+    return returning, tuple(behind.items())
+
+
+def _starred(branch: BranchSummary, stars: Mapping[str, str]) -> str:
+    """The pattern of the module that returns a branch, by the patterns of parameters beside it."""
+    tokens = branch.module.split(".")
+    found = list(tokens)
+    for name in (*branch.ends, *branch.reads):
+        for i, (token, own, star) in enumerate(zip(tokens, name.split("."), stars.get(name, name).split("."))):
+            if token != own:
+                break
+            found[i] = star if "*" in star else found[i]
+    return ".".join(found)
+
+
+def _layers(reading: Reading, parameters: list[Parameter]) -> LayerCount:
+    """How names number layers, where one number does; branches of the main stream elsewhere."""
+    stems = Counter(one.pattern.partition("*")[0] for one in parameters if one.in_layers and "*" in one.pattern)
+    main = reading.streams[0]
+    for stem, _ in stems.most_common(1):
+        counts = [len({found[0] for name in names if name.startswith(stem)
+                       for found in [DIGITS.match(name, len(stem))] if found})
+                  for names in ([role.name for role in reading.roles], reading.names)]
+        if counts[0] and counts[1] * main.base == counts[0] * main.target:
+            return LayerCount(stem, *counts)
+    return LayerCount("", main.base or 1, main.target or 1)
