@@ -105,7 +105,7 @@ def test_a_stream_that_is_normalized_is_refused() -> None:
                 x = torch.nn.functional.layer_norm(x + layer(x), (x.shape[-1],))
             return self.out(x)
 
-    with pytest.raises(tp.NotCovered, match="^native_layer_norm in the model: norms the stream between layers, as in pos"):
+    with pytest.raises(tp.NotCovered, match="^native_layer_norm in the model: changes the stream between layers"):
         tpt.plan(Post, dict(depth=4), dict(depth=8))
 
 

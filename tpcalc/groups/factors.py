@@ -170,19 +170,17 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
         return (Growth("n", width, width_powers(parameter, optimizer, shared_eps, factor)),) if width != 1 else ()
     use, own = parameter.use, optimizer_of_role(parameter, optimizer)
     uniform = {use.fan_in, use.fan_out} <= {1, width}
-    if factor is not None and own == SIGN and not uniform:
+    if factor is not None and own == SIGN and use.fan_in != use.fan_out:
         raise NotCovered(f"{parameter.pattern}: fan-in grows by {use.fan_in:g} and fan-out by {use.fan_out:g}, with a "
                          "recipe that multiplies updates by a factor of them; expected both to grow alike")
-    if use.fan_in == use.fan_out == 1:
-        fans: tuple[Growth, ...] = ()
-    elif uniform and use.fan_in == use.fan_out and parameter.role in ORTHOGONALIZED:
-        fans = (Growth("n", width, width_powers(parameter, optimizer, shared_eps, factor)),)
-    else:
-        ins, outs = _fan_powers(parameter, own, use.fan_out >= use.fan_in)
-        fans = tuple(Growth("n" if uniform else name, grown, powers) for name, grown, powers in (
-            ("fan-in", use.fan_in, ins), ("fan-out", use.fan_out, outs)) if grown != 1)
-        if uniform and len(fans) == 2:
-            fans = (Growth("n", width, fans[0].powers.plus(fans[1].powers)),)
+    ins, outs = _fan_powers(parameter, own, use.fan_out >= use.fan_in)
+    fans = tuple(Growth("n" if uniform else name, grown, powers) for name, grown, powers in (
+        ("fan-in", use.fan_in, ins), ("fan-out", use.fan_out, outs)) if grown != 1)
+    if uniform and len(fans) == 2:
+        fans = (Growth("n", width, fans[0].powers.plus(fans[1].powers)),)
+    if factor is not None and own == SIGN and fans:
+        power = width_of(factor)
+        fans = (*fans, Growth("n", width, RolePowers(lr=-power, weight_decay=power)))
     if shared_eps and own in ADAMS and width != 1:
         smallest = _width_powers(1, False, own).eps
         fans = (*(replace(one, powers=replace(one.powers, eps=ZERO)) for one in fans),

@@ -18,12 +18,11 @@ from .exports import FORMATS
 from .factors import (
     ADAMS, DEPTH, SIGN, WIDTH, Growth, RolePowers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of_role,
     width_growths)
-from .names import Shape
+from .names import Shape, plain_name
 from .roles import Parameter, Roles, find_roles
 
 CLIPPING = ("a multiplier that is part of a matrix trains as one in the forward pass does, but not where gradients are "
             "clipped by their global norm: the matrix's gradient has another share in it")
-WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # what wrappers add to names
 HEADS = ("where heads grow with the width, attention logits are to be divided by a head's size over that of the base,"
          " to the power 1/2, besides its square root; shapes do not say so")
 
@@ -90,13 +89,13 @@ class Plan(Short, Tabled):
         layers = self.roles.layers
         head = (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
                 f"{self.roles.width:g}")
-        lines = [f"in forward: multiply what {module} returns by {factor:.6g}"
+        lines = [f"in forward: multiply what {module or 'the model'} returns by {factor:.6g}"
                  for module, factor in self.multipliers().items()]
         return "\n".join([head, text_table(self.rows), *lines, *(f"note: {note}" for note in self.notes)])
 
     def entry(self, name: str) -> PlanEntry:
         """The entry of the parameter of this name; ``ValueError`` where the plan has none."""
-        name = ".".join(part for part in name.split(".") if part not in WRAPPERS).removeprefix("module.")
+        name = plain_name(name)
         pattern = self.roles.layers.pattern(name)
         for names in ("names", "base_names"):
             for entry in self.entries:
@@ -147,11 +146,12 @@ class Plan(Short, Tabled):
         return list(groups.values())
 
     def multipliers(self) -> dict[str, float]:
-        """{pattern of a module: the factor that what it returns has to be multiplied with, in the forward pass}."""
+        """{pattern of a module, "" for the model: the factor that what it returns has to be multiplied with, in the
+        forward pass}."""
         behind = dict(self.unfolded)
-        return {behind.get(entry.parameter.module, entry.parameter.head or entry.parameter.module):
-                entry.factor("forward") for entry in self.entries
-                if entry.parameter.is_matrix and entry.factor("forward") != 1}
+        return {behind.get(one.parameter.module, one.parameter.module if one.parameter.head is None
+                           else one.parameter.head): one.factor("forward") for one in self.entries
+                if one.parameter.is_matrix and one.factor("forward") != 1}
 
     def to(self, form: str) -> Value:
         """Overrides as other trainers take them, factors relative to the base's settings.

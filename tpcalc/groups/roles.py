@@ -55,7 +55,7 @@ class Parameter:
     names: tuple[str, ...]
     grows: tuple[bool, ...] = ()
     of_output: bool = False  # a bias of the head, or what a branch ends in besides a matrix of this role
-    head: str = ""  # the module that is the head, where it is tied to an embedding
+    head: str | None = None  # the module that is the head, where it is tied to an embedding
     base_names: tuple[str, ...] = ()
     use: Use | None = None
 
@@ -120,9 +120,10 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
             pattern, shape, ratios, not any(inside[:i]), tied.get(pattern, ()), width)
         of_output = pattern in last or role == "bias" and not inside[i] and max(ratios, default=1) == 1
         _understood(pattern, role, inside[i], ratios, width)
-        head = next((name for name in tied.get(pattern, ()) if OUTPUTS.search(name)), "") if role == "tied" else ""
+        head = next((name for name in tied.get(pattern, ()) if OUTPUTS.search(name)), None) if role == "tied" else None
         found.append(Parameter(pattern, role, inside[i], shape, max(ratios, default=1.0), tuple(by_pattern[pattern]),
-                               tuple(ratio != 1 for ratio in ratios), of_output, head.rpartition(".")[0]))
+                               tuple(ratio != 1 for ratio in ratios), of_output,
+                               None if head is None else head.rpartition(".")[0]))
     return Roles(layers, width, tuple(found))
 
 

@@ -14,7 +14,7 @@ from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.factors import SIGN, checked_optimizer, depth_choices
-from ..groups.names import Shape
+from ..groups.names import Shape, plain_name
 from ..groups.plan import plan_of_roles
 from ..parametrizations import Scaling
 from .reading.building import Config, Make, NotRun
@@ -159,7 +159,7 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
                 "names and shapes tell; give batch= for a look at it")
         return _model_plan(shapes, make, base, (note,))
     _checks.choice("width", width, ("muP",))
-    told = planned(found, {name: names for names in ties for name in names}, unknown)
+    told = planned(found, unknown)
     if forward == "multiplier":
         for end, module in told.returning.items():
             if not module:
@@ -206,6 +206,6 @@ def meta_shapes(make: Make, config: Config) -> tuple[dict[str, Shape], list[tupl
         raise ValueError(f"make: it returned {_checks.short(model)} for {dict(config)}; expected {MAKE}")
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(parameter), []).append(name)
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+        names.setdefault(id(parameter), []).append(plain_name(name))
+    shapes = {plain_name(name): tuple(parameter.shape) for name, parameter in model.named_parameters()}
     return shapes, [tuple(all_names) for all_names in names.values() if len(all_names) > 1]

@@ -26,13 +26,15 @@ class Made:
 
 class Graph:
     """kinds: number -> constant, static (made of parameters alone) or activation; made: number -> how a static one is
-    made; readers: number -> operations that read it."""
+    made; readers: number -> operations that read it; of_batch: numbers of what depends on the batch itself, which rows
+    of a table do not where their indices are constants."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.kinds: dict[int, str] = {}
         self.made: dict[int, Made] = {}
         self.readers: dict[int, list[Op]] = {}
+        self.of_batch = set(tape.inputs)
         for number, layout in tape.layouts.items():
             if number in tape.makers:
                 continue
@@ -44,6 +46,8 @@ class Graph:
         for op in tape.ops:
             for number in dict.fromkeys(op.inputs):
                 self.readers.setdefault(number, []).append(op)
+            if self.of_batch.intersection(op.inputs) and op.name not in SHAPES_ALONE:
+                self.of_batch.update(op.outputs)
             kind = self._kind(op)
             for number in op.outputs:
                 self.kinds[number] = kind

@@ -8,6 +8,7 @@ from .matching import Kind, kind_of_branch
 from .network import Network
 from .stream import Branch, Stream
 
+Shapes = Counter[tuple[str, tuple[int, ...]]]
 ALIKE = 0.6  # of the parameters of two branches, from which on one of them is the other with an extra
 
 
@@ -33,16 +34,44 @@ def _completed(network: Network, stream: Stream, kinds: set[Kind]) -> set[int]:
     found = {one.index for one in taken}
     for branch in stream.branches:
         own = _parameters(network, branch)
-        if own and any(sum(one.values()) > 1 and sum((one & own).values()) >= ALIKE * min(
-                sum(one.values()), sum(own.values())) for one in usual):
+        if own and any(_alike(one, own) for one in usual):
             found.add(branch.index)
     return set(range(min(found), max(found) + 1)) if found else found
+
+
+def extras(network: Network, inside: list[set[int]], target: Network | None) -> set[str]:
+    """Parameters that stand in one layer but are not what the others have, as those of a network that all layers read
+    and the first one needs first. Target, or else the base, tells which kinds of branches there are several of."""
+    found: set[str] = set()
+    for stream in network.streams:
+        taken = [stream.branches[i] for i in sorted(inside[stream.index])]
+        larger, there = (network, stream) if target is None or len(target.streams) <= stream.index else (
+            target, target.streams[stream.index])
+        counts = Counter(_kind(larger, there, one) for one in there.branches)
+        usual = [_parameters(network, one) for one in taken if counts[_kind(network, stream, one)] > 1]
+        for branch in taken:
+            own = _parameters(network, branch)
+            like = max(usual, key=lambda one: sum((one & own).values()), default=Counter())
+            if counts[_kind(network, stream, branch)] > 1 or not _alike(like, own):
+                continue
+            rest = own - like
+            for use in branch.uses:  # what others need is made first
+                key = use.how, network.tape.shapes[use.parameter]
+                if rest[key] > 0:
+                    rest[key] -= 1
+                    found.add(use.parameter)
+    return found
+
+
+def _alike(usual: Shapes, own: Shapes) -> bool:
+    """Is one of two branches the other with an extra?"""
+    return sum(usual.values()) > 1 and sum((usual & own).values()) >= ALIKE * min(sum(usual.values()), sum(own.values()))
 
 
 def _kind(network: Network, stream: Stream, branch: Branch) -> Kind:
     return kind_of_branch(network, stream, branch)[2:]
 
 
-def _parameters(network: Network, branch: Branch) -> Counter[tuple[str, tuple[int, ...]]]:
+def _parameters(network: Network, branch: Branch) -> Shapes:
     shapes = network.tape.shapes
     return Counter((use.how, shapes[use.parameter]) for use in branch.uses if use.parameter in shapes)

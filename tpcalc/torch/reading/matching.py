@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import Callable, Hashable, Mapping
+from typing import Callable, Hashable, Iterable, Mapping
 
 from ...errors import NotCovered
 from ...groups.names import Shape
@@ -13,6 +13,7 @@ from .network import Network
 from .stream import Branch, Stream
 
 DIGITS = re.compile(r"\d+")
+PART = re.compile(r"(?:^|(?<=\.))(\d+)(?=\.|$)")  # a number that is a part of a name by itself
 Kind = tuple[Hashable, ...]
 Growth = tuple[float, ...]
 OTHERS: tuple[Callable[[int, int], int], ...] = (  # which one of the base's a further branch of a kind is like
@@ -72,6 +73,27 @@ def by_name(name: str, known: Mapping[str, Shape]) -> str | None:
     pattern, numbers = DIGITS.sub("*", name), DIGITS.findall(name)
     alike = [other for other in known if DIGITS.sub("*", other) == pattern]
     return max(alike, key=lambda other: sum(a == b for a, b in zip(DIGITS.findall(other), numbers)), default=None)
+
+
+def counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
+    """What stands in front of numbers that count layers: those that base and target have more and less of, and without
+    any the first ones that are parts of names by themselves."""
+    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    first: dict[str, set[str]] = defaultdict(set)
+    for i, names in enumerate((base, target)):
+        for name in names:
+            for digits in DIGITS.finditer(name):
+                counts[name[:digits.start()]][i].add(digits[0])
+            part = PART.search(name)
+            if part is not None:
+                first[name[:part.start(1)]].add(part[1])
+    grown = {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
+    return grown or {stem for stem, values in first.items() if len(values) > 1}
+
+
+def starred(name: str, stems: set[str]) -> str:
+    """A name with a star for every number that counts layers."""
+    return DIGITS.sub(lambda digits: "*" if name[:digits.start()] in stems else digits[0], name)
 
 
 def kind_of_branch(network: Network, stream: Stream, branch: Branch) -> Kind:

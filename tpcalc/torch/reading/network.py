@@ -83,7 +83,8 @@ def read_network(tape: Tape) -> Network:
 
 def _another(network: Network) -> Stream | None:
     """A stream of its own that branches of the first one read, such as an encoder's; the one of most branches."""
-    on_streams = {number for stream in network.streams for number in stream.path.values}
+    on_streams = {number for stream in network.streams for number in stream.path.values
+                  if network.tape.is_floating(number)}  # whole numbers, as words are, may be read by both
     best: tuple[tuple[int, int], Stream] | None = None
     for sink in _side_inputs(network):
         if sink in on_streams:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Hashable, Iterable, Mapping
+from typing import Hashable, Mapping
 
 from ...errors import NotCovered
 from ...groups.names import LayerCount
 from ...groups.roles import UNREAD, Parameter, Roles, Use
-from .matching import DIGITS
+from .matching import DIGITS, counters, starred
 from .reading import Reading
 from .roles import Role
 from .summary import BranchSummary
 
-PART = re.compile(r"(?:^|(?<=\.))(\d+)(?=\.|$)")  # a number that is a part of a name by itself
 HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
               "those of a head for it, of which theory says no more")
 UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
@@ -33,8 +31,8 @@ class Planned:
     notes: tuple[str, ...]
 
 
-def planned(reading: Reading, ties: Mapping[str, tuple[str, ...]], unknown: str) -> Planned:
-    """Parameters for a plan. ties: name -> all names of one parameter; unknown: "refuse" or "as-base".
+def planned(reading: Reading, unknown: str) -> Planned:
+    """Parameters for a plan. unknown: "refuse" or "as-base".
 
     Raises ``NotCovered`` naming the parameter, or the operation on a stream, that the theory says nothing of.
     """
@@ -56,7 +54,7 @@ def planned(reading: Reading, ties: Mapping[str, tuple[str, ...]], unknown: str)
             notes.append(UNKNOWN.format(pattern, role.kind, as_base))
         if role.kind == "hidden" and role.in_layers and role.fan_in != 1 and role.fan_out == 1:
             notes.append(HEADS_STAY.format(pattern))
-        parameters.append(_parameter(reading, pattern, names, role, depths, ties, bool(as_base)))
+        parameters.append(_parameter(reading, pattern, names, role, depths, bool(as_base)))
     returning, behind = _returning(reading, patterns, depths)
     return Planned(Roles(_layers(reading, parameters), width, tuple(parameters)), returning, behind,
                    tuple(dict.fromkeys(notes)))
@@ -68,11 +66,9 @@ def _require_depth(reading: Reading) -> None:
         raise NotCovered("make: got a model in which nothing is added to a residual stream; expected residual "
                          "networks, or base and target of one depth")
     for stream in reading.streams:
-        if stream.of_layers and (stream.norms or stream.fixed) and stream.base != stream.target:
-            what = "norms" if stream.norms else "multiplies or applies a function to"
-            raise NotCovered(f"{(stream.norms or stream.fixed)[0]}: {what} the stream between layers, as in post-norm "
-                             "networks, so that no multiplier of branches makes depths alike; expected a plan for the "
-                             "width alone, with base and target of one depth, or branches added to a stream")
+        if stream.obstacles and stream.base != stream.target:
+            raise NotCovered(f"{stream.obstacles[0]}: changes the stream between layers, so that no multiplier of "
+                             "branches makes depths alike; expected branches added to a stream, or one depth")
 
 
 def _refusal(role: Role, deeper: bool) -> str:
@@ -105,27 +101,6 @@ def _patterns(reading: Reading) -> list[tuple[str, list[str]]]:
     return found
 
 
-def counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
-    """What stands in front of numbers that count layers: those that base and target have more and less of, and without
-    any the first ones that are parts of names by themselves."""
-    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    first: dict[str, set[str]] = defaultdict(set)
-    for i, names in enumerate((base, target)):
-        for name in names:
-            for digits in DIGITS.finditer(name):
-                counts[name[:digits.start()]][i].add(digits[0])
-            part = PART.search(name)
-            if part is not None:
-                first[name[:part.start(1)]].add(part[1])
-    grown = {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
-    return grown or {stem for stem, values in first.items() if len(values) > 1}
-
-
-def starred(name: str, stems: set[str]) -> str:
-    """A name with a star for every number that counts layers."""
-    return DIGITS.sub(lambda digits: "*" if name[:digits.start()] in stems else digits[0], name)
-
-
 def _likeness(role: Role) -> tuple[Hashable, ...]:
     """What parameters of one pattern have in common."""
     return (role.kind, role.in_layers, role.ends, role.stream, role.fan_in, role.fan_out, role.forward, role.at_head,
@@ -133,7 +108,7 @@ def _likeness(role: Role) -> tuple[Hashable, ...]:
 
 
 def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, depths: Mapping[int, float],
-               ties: Mapping[str, tuple[str, ...]], as_base: bool) -> Parameter:
+               as_base: bool) -> Parameter:
     carried = {name for branch in reading.branches if not branch.norm for name in branch.ends}
     growth = role.growth or (1.0,) * len(role.shape)
     base_names = tuple(one.name for one in reading.roles if one.name in {reading.names[name] for name in names})
@@ -143,9 +118,12 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
     kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
     use = Use(role.fan_in, float(vector) or role.fan_out, depths[role.stream] if inside else 1.0, role.forward,
               role.at_head, as_base)
-    head = next((other for other in ties.get(names[0], ()) if other != names[0]), "").rpartition(".")[0]
+    if role.kind == "tied" and role.head is None and role.fan_in != 1:
+        raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "
+                         "can be multiplied there; expected a head that is a module")
     return Parameter(pattern, kind, inside, reading.shapes[names[0]], max(growth, default=1.0), tuple(names),
-                     tuple(ratio != 1 for ratio in growth), role.name in carried and kind != "branch output", head,
+                     tuple(ratio != 1 for ratio in growth), role.name in carried and kind != "branch output",
+                     role.head if role.kind == "tied" else None,
                      base_names, use)
 
 

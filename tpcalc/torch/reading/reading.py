@@ -11,15 +11,15 @@ from ... import _checks
 from ..._shown import Short, Tabled, text_table
 from ..._types import Fields
 from ...errors import NotCovered
-from ...groups.names import Shape
+from ...groups.names import Shape, plain_name
 from ...groups.roles import ROLES
 from ..streams import MAKE
 from .building import Config, Make, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
 from .constants import behind, grown, in_front
 from .ends import Ends
-from .layers import layers
-from .matching import DIGITS, by_name, growths, matched
+from .layers import extras, layers
+from .matching import by_name, counters, growths, matched, starred
 from .network import Network
 from .roles import Role, RoleFinder
 from .summary import BranchSummary, StreamSummary, summaries_of_branches, summary_of_stream
@@ -52,8 +52,9 @@ class Reading(Short, Tabled):
     def rows(self) -> list[Fields]:
         """One dictionary a pattern of names and role."""
         found: dict[tuple[str, str], Fields] = {}
+        stems = counters([role.name for role in self.roles], self.names)
         for role in self.roles:
-            pattern = DIGITS.sub("*", role.name) if role.in_layers else role.name
+            pattern = starred(role.name, stems)
             row = found.setdefault((pattern, str(role)), {"pattern": pattern, "role": str(role), "count": 0, "fan_in": (
                 role.fan_in), "fan_out": role.fan_out, "where": role.places[0] if role.places else ""})
             row["count"] = int(str(row["count"])) + 1
@@ -141,7 +142,7 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
 def _reading(network: Network, other: Network | None, names: dict[str, str], shapes: Mapping[str, Shape],
              growth: dict[str, tuple[float, ...]], given: dict[str, str]) -> Reading:
     inside = layers(network, other)
-    found = RoleFinder(network, inside, growth).roles()
+    found = RoleFinder(network, inside, extras(network, inside, other), growth).roles()
     found = _overridden(found, given)
     ends = {(stream.index, branch.index): _said(branch.ends, found, given) for stream, branch in network.branches}
     if other is not None:
@@ -166,7 +167,7 @@ def _target(make: Make, target: Config, network: Network,
         model = on_meta(make, target)
         if is_small(model):
             raise
-        shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+        shapes = {plain_name(name): tuple(p.shape) for name, p in model.named_parameters()}
         names = {name: by_name(name, network.tape.shapes) or "" for name in shapes}
         if "" in names.values():
             name = next(name for name, one in names.items() if not one)

@@ -10,7 +10,7 @@ from typing import Mapping, Sequence
 from ...groups.names import Shape
 from ...groups.roles import MATRICES
 from .graph import Axes
-from .kinds_of_ops import BOUNDED, CONVOLUTIONS, MOVES, PRODUCTS
+from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
 from .network import Network, Place
 from .stream import mixing
@@ -18,6 +18,7 @@ from .uses import Use
 
 CHOOSES = frozenset("topk sort argmax _softmax sigmoid".split())
 FURTHEST = 12  # operations from a router's product to its choice
+LINEAR = PRODUCTS  # operations on a parameter, other than views, that leave it a matrix
 SMALLER = 2    # times, at least, that a router's outputs are fewer than its inputs
 
 
@@ -26,9 +27,10 @@ class Role:
     """What one parameter of the base does.
 
     kind: one of ``tpcalc.groups.roles.ROLES``; in_layers: whether it is used once a layer; ends: whether its branch
-    ends in it; stream: the number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the target;
-    growth: that of each axis; places, uses: where and how it is read, as text; forward: by how much what the forward
-    pass multiplies its product with grows, at_head: the same where a tied matrix is the head; note: what is odd.
+    ends in it; stream: the number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the
+    target; growth: that of each axis; places, uses: where and how it is read, as text; forward: by how much what the
+    forward pass multiplies its product with grows, at_head: the same where a tied matrix is the head; head: the module
+    that returns that product, None for none; note: what is odd.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Role:
     uses: tuple[str, ...] = ()
     forward: float = 1.0
     at_head: float = 1.0
+    head: str | None = None
     note: str = ""
 
     @property
@@ -55,13 +58,35 @@ class Role:
         return f"{self.kind}{', ends its branch' if self.ends and self.kind != 'branch output' else ''}, {where}"
 
 
-class RoleFinder:
-    """Roles of all parameters of a network. layers: as ``layers`` returns them; growth: parameter -> that of its
-    axes."""
+def merged(network: Network) -> dict[str, str]:
+    """Parameters that are one matrix together with others, or after operations that are not linear, with what is said
+    of them: products, sums and concatenations, as of weights into which others are merged."""
+    graph, found = network.graph, {}
+    for use in network.uses:
+        odd = [one for one in use.through if one not in LINEAR]
+        if use.how == "matrix" and (len(use.together) > 1 or odd):
+            others = ", ".join(one for one in use.together if one != use.parameter)
+            found[use.parameter] = (f"one matrix with {others}" if others else f"read through {odd[0]}") + (
+                f", in {use.op.place}")
+    for op in network.tape.ops:
+        signals = graph.signals(op)
+        if op.name in CONTRACTIONS | ATTENTIONS and graph.of_batch.intersection(signals):
+            for number in set(signals) - graph.of_batch:
+                cone = graph.cone(number, set())
+                found.update((use.parameter, f"made of parameters alone what {op.place} multiplies with the batch")
+                             for use in network.uses if use.op.index in cone)
+    return found
 
-    def __init__(self, network: Network, layers: Sequence[set[int]], growth: Mapping[str, Growth]) -> None:
+
+class RoleFinder:
+    """Roles of all parameters of a network. layers: as ``layers`` returns them; alone: as ``extras`` does; growth:
+    parameter -> that of its axes."""
+
+    def __init__(self, network: Network, layers: Sequence[set[int]], alone: set[str],
+                 growth: Mapping[str, Growth]) -> None:
         self.network, self.layers, self.growth = network, layers, growth
         self.widens = any(ratio != 1 for one in growth.values() for ratio in one)
+        self.merged, self.alone = merged(network), alone
         self.ends: dict[str, list[tuple[Use, tuple[str, ...]]]] = {}
         for _, branch in network.branches:
             for use in branch.ends.uses:
@@ -93,10 +118,24 @@ class RoleFinder:
             note = f"{note}, shared by several branches".strip(", ")
         inside = any(place.branch in self.layers[place.stream] for place in branches) or any(
             place.part == "stream" for place in places)
+        if inside and name in self.alone and kind != "table":
+            inside, note = False, f"{note}, in one layer alone".strip(", ")
         first = min(branches, default=places[0] if places else Place("nowhere"))
         return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in,
                     fan_out, self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
-                    tuple(dict.fromkeys(map(str, uses))), note=note)
+                    tuple(dict.fromkeys(map(str, uses))), head=self._head(
+                        [use for use in matrices if self.network.place(use).part == "out"]), note=note)
+
+    def _head(self, uses: list[Use]) -> str | None:
+        """The innermost module that returns a product with a matrix behind the stream, through views."""
+        graph, found = self.network.graph, []
+        for use in uses:
+            front = [use.op.output]
+            while front:
+                number = front.pop()
+                found += graph.tape.returned.get(number, [])
+                front += [op.output for op in graph.readers.get(number, []) if op.name in MOVES and op.outputs]
+        return max(found, key=len, default=None)
 
     def _grown(self, name: str, axes: Axes) -> float:
         growth = self.growth.get(name, ())
@@ -108,6 +147,8 @@ class RoleFinder:
             return "unused", ""
         if self._mixes_streams(places):
             return "stream mixing", ""
+        if name in self.merged:
+            return "not understood", self.merged[name]
         if hows["gather"]:
             return self._looked_up(name, uses, matrices, hows)
         if hows["table"]:
@@ -202,7 +243,7 @@ class RoleFinder:
             for number in front:
                 op = graph.tape.maker(number)
                 if op is not None and op.index in self.network.norms:
-                    return True
+                    return self.network.places.get(op.index) == self.network.place(use)
                 if op is not None and op.name in MOVES | PRODUCTS:
                     behind += graph.activations(op)
             front = behind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Iterator
 
@@ -38,8 +39,8 @@ class BranchSummary:
 @dataclass(frozen=True)
 class StreamSummary:
     """One residual stream. base, target: branches that are layers; branches: how many there are; norms, factors: on it
-    between layers, operation and module; fixed: of the factors those that are no learned ones; of_layers: whether there
-    are more of these where there are more layers."""
+    between layers, operation and module; of_layers: whether there are more of these where there are more layers;
+    obstacles: of those that are more then, norms, and whatever is no learned factor."""
 
     index: int
     branches: int
@@ -47,8 +48,8 @@ class StreamSummary:
     target: int
     norms: tuple[str, ...]
     factors: tuple[str, ...]
-    fixed: tuple[str, ...]
     of_layers: bool
+    obstacles: tuple[str, ...]
 
     def __str__(self) -> str:
         which = "the stream" if self.index == 0 else f"stream {self.index}"
@@ -78,13 +79,17 @@ def summaries_of_branches(network: Network, stream: Stream, layers: set[int],
 def summary_of_stream(network: Network, stream: Stream, base: int, target: int,
                       other: Stream | None) -> StreamSummary:
     """A stream as plain data; other: the target's, None where that could not be read."""
-    fixed = [op for op in stream.factors if not (op.name in PRODUCTS and (
-        op.numbers() == [1.0] or any(number in network.graph.made for number in op.inputs)))]
-    own = len(stream.norms) + len(stream.factors)
-    grows = 2 * own >= len(stream.branches) > 0 if other is None or base == target else (
-        len(other.norms) + len(other.factors) != own)
+    own = stream.norms + stream.factors
+    there = [] if other is None else other.norms + other.factors
+    before, after = (Counter(op.name for op in ops) for ops in (own, there))
+    many = len(stream.branches) / 2  # of one name, from which on they are of layers, where no target tells
+    more = [op for op in own if (before[op.name] >= many if other is None or base == target
+                                 else before[op.name] != after[op.name])]
+    learned = [op for op in stream.factors if op.name in PRODUCTS and (
+        op.numbers() == [1.0] or any(number in network.graph.made for number in op.inputs))]
     return StreamSummary(stream.index, len(stream.branches), base, target, tuple(op.place for op in stream.norms),
-                         tuple(op.place for op in stream.factors), tuple(op.place for op in fixed), grows)
+                         tuple(op.place for op in stream.factors), bool(more),
+                         tuple(op.place for op in more if op not in learned))
 
 
 def _returns(network: Network, branch: Branch, candidates: list[tuple[str, int]]) -> int:

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ...errors import NotCovered
+from ...groups.names import plain_name
 
 ASKED = "_local_scalar_dense"  # what .item() and bool() of a tensor come to
 Arguments = tuple[tuple[object, ...], dict[str, object]]
@@ -138,7 +139,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                            kwargs: dict[str, object] | None = None) -> object:
         assert callable(call)
         schema = call._schema  # type: ignore[attr-defined]
-        name = schema.name.split("::")[1]
+        name = schema.name.split("::")[1].rstrip("_")  # what writes in place is called like what does not
         arguments: Arguments = tree_map(lambda one: Ref(self.number(one)) if isinstance(one, Tensor) else one,
                                         (args, kwargs or {}))
         inputs = tuple(one.number for one in tree_flatten(arguments)[0] if isinstance(one, Ref))
@@ -222,7 +223,7 @@ def record(model: Model, batch: object, answers: Sequence[object] | None = None)
             module.train()
     tape = Tape(on_meta=any(p.is_meta for p in model.parameters()))
     recorder = Recorder(tape, answers)
-    for name, parameter in model.named_parameters():
+    for name, parameter in ((plain_name(name), one) for name, one in model.named_parameters()):
         tape.parameters[recorder.number(parameter)] = name
         tape.shapes[name] = tuple(parameter.shape)
     for name, buffer in model.named_buffers():

@@ -9,7 +9,7 @@ from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, CONVOLUTIONS, FUSED_NORMS, L
 from .norms import Norm
 from .tape import Op
 
-ADDED = frozenset("add add_ sub rsub index_put_ index_put copy_ lerp".split())
+ADDED = frozenset("add sub rsub index_put copy lerp".split())
 How = tuple[str, Axes, Axes]  # in what way, axes that are summed over, axes that are left
 
 
