@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Mapping
+from typing import Mapping, Sequence
 
 import torch
 from torch.nn import Module as Model
@@ -17,10 +17,14 @@ from ..groups.factors import SIGN, checked_optimizer, depth_choices
 from ..groups.names import Shape, plain_name
 from ..groups.plan import plan_of_roles
 from ..parametrizations import Scaling
-from .reading.building import Config, Make, NotRun
+from .reading.building import Config, Make, NotRun, batch_for, is_small, on_meta
+from .reading.claims import entry_sizes
 from .reading.planned import planned
 from .reading.reading import Reading, read
 from .streams import MAKE, build
+
+
+SAME = 1.25  # a width that doubles changes sizes by 2^(1/2) or more where it does
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,31 +70,40 @@ class ModelPlan(Plan):
         Raises ``ValueError`` for parameters on the meta device, that are not finite (a model after ``to_empty`` has to
         be initialized first), and of a pattern that is zero here and not in the base.
         """
-        small, large = self._sizes(build(self.make, self.base, seed)), self._sizes(model)
-        for pattern, size in large.items():
-            if not size < float("inf") or size == 0 and small[pattern] != 0:
-                raise ValueError(f"{pattern}: got values of root mean square {size:g}, {small[pattern]:g} in the "
+        small, large = _sums(build(self.make, self.base, seed)), _sums(model)
+        entries = {name: self.entry(name) for name in large}
+        groups: dict[str, list[str]] = {}
+        for name, entry in entries.items():
+            groups.setdefault(entry.parameter.pattern, []).append(name)
+        factors = {}
+        for pattern, names in groups.items():
+            entry = entries[names[0]]
+            twins = entry.parameter.base_names or [one for one in small if self.entry(one) is entry]
+            before, now = (_size([sums[one] for one in given]) for sums, given in ((small, twins), (large, names)))
+            if not now < float("inf") or now == 0 and before != 0:
+                raise ValueError(f"{pattern}: got values of root mean square {now:g}, {before:g} in the "
                                  "base; expected a model that is initialized, in its own way")
+            factors[pattern] = before * entry.factor("init") / now if before else 0.0
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                entry = self.entry(name)
-                if small[entry.parameter.pattern]:
-                    size = small[entry.parameter.pattern] * entry.factor("init")
-                    parameter.mul_(size / large[entry.parameter.pattern])
-                else:
-                    parameter.zero_()
+                factor = factors[entries[plain_name(name)].parameter.pattern]
+                parameter.mul_(factor) if factor else parameter.zero_()
         return model
 
-    def _sizes(self, model: Model) -> dict[str, float]:
-        """Pattern -> root mean square of what it stands for."""
-        sums: dict[str, list[float]] = {}
-        for name, parameter in model.named_parameters():
-            if parameter.is_meta:
-                raise ValueError(f"{name}: got on the meta device; expected models with values")
-            one = sums.setdefault(self.entry(name).parameter.pattern, [0.0, 0.0])
-            one[0] += float(parameter.detach().double().square().sum())
-            one[1] += parameter.numel()
-        return {pattern: (total / count)**0.5 for pattern, (total, count) in sums.items()}
+
+def _sums(model: Model) -> dict[str, tuple[float, int]]:
+    """Parameter -> the sum of its squares, and how many there are."""
+    found = {}
+    for name, parameter in model.named_parameters():
+        if parameter.is_meta:
+            raise ValueError(f"{name}: got on the meta device; expected models with values")
+        found[plain_name(name)] = float(parameter.detach().double().square().sum()), parameter.numel()
+    return found
+
+
+def _size(sums: Sequence[tuple[float, int]]) -> float:
+    """The root mean square of several parameters together."""
+    return float((sum(one for one, _ in sums) / max(1, sum(count for _, count in sums)))**0.5)
 
 
 def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
@@ -169,7 +182,21 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
                            told.notes)
     own = SIGN if optimizer == "muon" else optimizer
     power = float(depth_choices(recipe, optimizer, own).branch)
-    return _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
+    made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
+    if made.roles.width != 1 and is_small(on_meta(make, target)):
+        _require_sizes(made, make, base, target, batch)
+    return made
+
+
+def _require_sizes(made: ModelPlan, make: Make, base: Config, target: Config, batch: object) -> None:
+    """Raise ``NotCovered`` unless what enters the layers of the target, with its initial sizes, is as large as in the
+    base: a number of the forward pass that grows, and was not seen, would make it another."""
+    small, large = build(make, base, seed=0), made.init_(build(make, target, seed=0))
+    taken = batch_for(small) if batch is None else batch
+    for stream, (one, two) in enumerate(zip(entry_sizes(small, taken), entry_sizes(large, taken))):
+        if one and not 1 / SAME < two / one < SAME:
+            raise NotCovered(f"stream {stream}: what enters its layers is {two / one:.3g} times as large in the target "
+                             "as in the base, with the plan's initial sizes; expected roles= for what was misread")
 
 
 def _model_plan(found: Plan, make: Make, base: Config, notes: tuple[str, ...], reading: Reading | None = None,

@@ -8,15 +8,16 @@ from typing import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import Module as Model
 
 from ...errors import NotCovered
 from .ends import Ends
 from .matching import Kind, kind_of_branch
-from .network import Network
+from .network import Network, read_network
 from .norms import Norm
 from .replay import Change, Values, drawn_values, replay
 from .stream import Branch, Stream
-from .tape import Op
+from .tape import Op, record
 
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 LARGE = 1000.0  # times its input, at which a norm's eps is to be nothing
@@ -53,7 +54,7 @@ def one_of_each_kind(network: Network, stream: Stream) -> list[Branch]:
     found: dict[Kind, Branch] = {}
     for branch in stream.branches:
         if branch.ends.ways != ("stream",):
-            found.setdefault(kind_of_branch(network, stream, branch), branch)
+            found.setdefault((*kind_of_branch(network, stream, branch), branch.signature), branch)
     return list(found.values())
 
 
@@ -147,19 +148,28 @@ def _only_listed(network: Network, stream: Stream, ends: dict[tuple[int, int], E
     """With all ends at zero, the stream moves only by its norms and factors: no addition changes it."""
     tape, changes = network.tape, {}
     for branch in stream.branches:
-        changes.update(multiplied(network, ends[stream.index, branch.index], 0.0))
+        if branch.ends.ways != ("stream",):
+            changes.update(multiplied(network, ends[stream.index, branch.index], 0.0))
     if not changes or tape.on_meta:
         return
     sums = [(branch.stream, branch.add) for branch in stream.branches if branch.ends.ways != ("stream",)]
     values = replay(tape, changes, [number for before, add in sums for number in (before, add.output)])
     worst, where = 0.0, sums[0][1] if sums else tape.ops[0]
-    for (_, add), before, after in zip(sums, values[::2], values[1::2]):
-        moved = size(after - before) / max(size(before), TINY) if after.shape == before.shape else math.inf
+    for (start, add), before, after in zip(sums, values[::2], values[1::2]):
+        usual = size(tape.values[add.output].detach() - tape.values[start].detach())
+        moved = size(after - before) / max(usual, TINY)
         if moved > worst:
             worst, where = moved, add
     exact = tolerance(network, stream.path.values[-1])
     yield Claim("with ends at zero, the stream moves by nothing but its norms and factors", where.place, worst,
                 worst <= exact)
+
+
+def entry_sizes(model: Model, batch: object) -> list[float]:
+    """For every stream of a model as it is, the root mean square of what enters its layers."""
+    network = read_network(record(model, batch))
+    return [size(network.tape.values[stream.path.values[stream.first]].detach()) for stream in network.streams
+            if stream.path.values]
 
 
 def require(claims: Sequence[Claim]) -> None:

@@ -65,7 +65,8 @@ def extras(network: Network, inside: list[set[int]], target: Network | None) -> 
 
 def _alike(usual: Shapes, own: Shapes) -> bool:
     """Is one of two branches the other with an extra?"""
-    return sum(usual.values()) > 1 and sum((usual & own).values()) >= ALIKE * min(sum(usual.values()), sum(own.values()))
+    fewer = min(sum(usual.values()), sum(own.values()))
+    return sum(usual.values()) > 1 and sum((usual & own).values()) >= ALIKE * fewer
 
 
 def _kind(network: Network, stream: Stream, branch: Branch) -> Kind:

@@ -37,7 +37,7 @@ def planned(reading: Reading, unknown: str) -> Planned:
     Raises ``NotCovered`` naming the parameter, or the operation on a stream, that the theory says nothing of.
     """
     depths = {one.index: one.target / one.base if one.base else 1.0 for one in reading.streams}
-    deeper = any(ratio != 1 for ratio in depths.values())
+    deeper = any(ratio != 1 for ratio in depths.values()) or len(reading.names) != len(reading.roles)
     if deeper:
         _require_depth(reading)
     notes = list(reading.notes)
@@ -62,8 +62,11 @@ def planned(reading: Reading, unknown: str) -> Planned:
 
 def _require_depth(reading: Reading) -> None:
     """Raise ``NotCovered`` for streams that are not branches added up."""
-    if not any(one.base for one in reading.streams):
-        raise NotCovered("make: got a model in which nothing is added to a residual stream; expected residual "
+    if all(one.base == one.target for one in reading.streams):
+        raise NotCovered("make: got more parameters in the target, and as many branches of a residual stream; expected "
+                         "residual networks of which the target has more layers" if any(
+                             one.base for one in reading.streams) else
+                         "make: got a model in which nothing is added to a residual stream; expected residual "
                          "networks, or base and target of one depth")
     for stream in reading.streams:
         if stream.obstacles and stream.base != stream.target:

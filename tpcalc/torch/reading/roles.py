@@ -12,7 +12,7 @@ from ...groups.roles import MATRICES
 from .graph import Axes
 from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
-from .network import Network, Place
+from .network import NOWHERE, Network, Place
 from .stream import mixing
 from .uses import Use
 
@@ -55,7 +55,8 @@ class Role:
 
     def __str__(self) -> str:
         where = "a layer" if self.in_layers else "outside of layers"
-        return f"{self.kind}{', ends its branch' if self.ends and self.kind != 'branch output' else ''}, {where}"
+        ends = self.ends and self.kind not in ("branch output", "stream factor")
+        return f"{self.kind}{', ends its branch' if ends else ''}, {where}"
 
 
 def merged(network: Network) -> dict[str, str]:
@@ -96,6 +97,8 @@ class RoleFinder:
             op.index not in own and op.name not in CONVOLUTIONS for op in mixing(stream))}
         self.uses: dict[str, list[Use]] = {}
         for use in network.uses:
+            if network.place(use) == NOWHERE:
+                continue  # nothing that is returned depends on it
             self.uses.setdefault(use.parameter, []).append(use)
 
     def roles(self) -> list[Role]:
