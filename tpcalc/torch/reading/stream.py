@@ -113,16 +113,15 @@ def _all_reads(graph: Graph, branch: Branch, on_path: dict[int, int]) -> list[in
 def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:
     """The last addition, and behind it the norms and factors that also stand behind those before."""
     ops = [graph.tape.ops[i] for i in stream.path.ops]
-    names, last = [op.name for op in ops], stream.branches[-1].where
-    alike = [one.where for one in stream.branches[:-1] if names[one.where] == names[last]]
+    names, last = [(op.name, op.index in norms) for op in ops], stream.branches[-1].where
+    stays = [op.index in norms or op.name in PRODUCTS for op in ops]
     furthest = 0
-    for where in alike[-2:]:
+    for where in [one.where for one in stream.branches[:-1] if names[one.where] == names[last]][-2:]:
         k = 1
         while last + k < len(ops) and where + k < last and names[where + k] == names[last + k] and (
-                ops[where + k].index in norms or names[where + k] in MOVES | PRODUCTS) and names[where + k] not in SUMS:
+                stays[where + k] or ops[where + k].name in MOVES) and ops[where + k].name not in SUMS:
             k += 1
-        furthest = max([furthest, *(j for j in range(k)
-                                    if ops[where + j].index in norms or names[where + j] in PRODUCTS)])
+        furthest = max([furthest, *(j for j in range(k) if stays[where + j])])
     return last + furthest
 
 
