@@ -117,6 +117,28 @@ def test_fan_in_and_fan_out_grow_by_themselves() -> None:
             "init") == "n^(-1/2)"
 
 
+class Counted(usual.ResMLP):  # type: ignore[misc,name-defined]
+    """A vector whose axis counts layers, as nanochat's."""
+
+    def __init__(self, depth: int, n: int = 16) -> None:
+        super().__init__(depth, n)
+        self.scales = nn.Parameter(torch.ones(depth))
+
+    def forward(self, x: Any) -> Any:
+        x = self.read_in(x)
+        for scale, layer in zip(self.scales, self.layers):
+            x = x + scale * torch.tanh(layer(x))
+        return self.out(x)
+
+
+def test_an_axis_that_counts_layers_is_no_width() -> None:
+    plan = tpt.plan(Counted, dict(depth=2, n=16), dict(depth=4, n=32))
+    entry = plan.entry("scales")
+    assert (entry.parameter.role, entry.power("lr"), entry.power("eps")) == ("branch scale", "L^(-1)", "1")
+    with pytest.raises(tp.NotCovered, match="^tanh|^function tanh|tanh"):
+        tpt.plan(Spoilt, dict(depth=2, how="bounded"), dict(depth=4, how="bounded"))
+
+
 class Spoilt(usual.ResMLP):  # type: ignore[misc,name-defined]
     """A residual MLP with one thing that is not what it seems."""
 

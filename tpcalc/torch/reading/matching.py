@@ -58,7 +58,9 @@ def _names(base: Network, target: Network, which: Callable[[int, int], int]) -> 
         known.setdefault((*kind, order, *use), name)
         counts[kind] = max(counts[kind], order + 1)
     found = {}
-    for name, (kind, order, use) in _uses(target).items():
+    uses = _uses(target)
+    for name in target.tape.shapes:
+        kind, order, use = uses[name]
         order = which(order, counts[kind]) if counts[kind] else 0
         one = known.get((*kind, order, *use)) or by_name(name, base.tape.shapes)
         if one is None:

@@ -115,11 +115,10 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
     carried = {name for branch in reading.branches if not branch.norm for name in branch.ends}
     growth = role.growth or (1.0,) * len(role.shape)
     base_names = tuple(one.name for one in reading.roles if one.name in {reading.names[name] for name in names})
-    vector = not role.is_matrix and max(growth, default=1.0)
     stream = reading.streams[role.stream]
     inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
     kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
-    use = Use(role.fan_in, float(vector) or role.fan_out, depths[role.stream] if inside else 1.0, role.forward,
+    use = Use(role.fan_in, role.fan_out, depths[role.stream], role.forward,
               role.at_head, as_base)
     if role.kind == "tied" and role.head is None and role.fan_in != 1:
         raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "

@@ -12,12 +12,14 @@ from ..._shown import Short, Tabled, text_table
 from ..._types import Fields
 from ...errors import NotCovered
 from ...groups.names import Shape, plain_name
+from ...groups.plan import HEADS
 from ...groups.roles import ROLES
 from ..streams import MAKE
 from .building import Config, Make, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
 from .constants import behind, grown, in_front
 from .ends import Ends
+from .kinds_of_ops import ATTENTIONS
 from .layers import extras, layers
 from .matching import by_name, counters, growths, matched, starred
 from .network import Network
@@ -155,7 +157,20 @@ def _reading(network: Network, other: Network | None, names: dict[str, str], sha
     there = [] if other is None else other.streams
     streams = tuple(summary_of_stream(network, stream, *counts[stream.index], stream.index < len(there) and (
         there[stream.index]) or None) for stream in network.streams)
-    return Reading(tuple(found), names, dict(shapes), streams, branches, tuple(claims))
+    widens = any(ratio != 1 for one in growth.values() for ratio in one)
+    notes = (HEADS,) if widens and heads_may_grow(network, other) else ()
+    return Reading(tuple(found), names, dict(shapes), streams, branches, tuple(claims), notes)
+
+
+def heads_may_grow(network: Network, other: Network | None) -> bool:
+    """Does the size of an attention head grow, or can that not be told?"""
+    sizes = []
+    for one in (network, other or network):
+        ops = [op for op in one.tape.ops if op.index in one.places]
+        sizes.append({one.tape.shape(op.inputs[0])[-1] for op in ops if op.name in ATTENTIONS})
+        if any(op.name in ("_softmax", "softmax") and one.places[op.index].part == "branch" for op in ops):
+            return True
+    return sizes[0] != sizes[1]
 
 
 def _target(make: Make, target: Config, network: Network,

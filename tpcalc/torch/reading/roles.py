@@ -8,7 +8,7 @@ from math import prod
 from typing import Mapping, Sequence
 
 from ...groups.names import Shape
-from ...groups.roles import MATRICES
+from ...groups.roles import MATRICES, VECTORS
 from .graph import Axes
 from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
@@ -114,8 +114,9 @@ class RoleFinder:
         looked_up = [use for use in uses if use.how == "gather"]
         left = looked_up if kind == "tied" else matrices or looked_up
         fan_out = max((self._grown(name, use.fan_out) for use in left), default=1.0)
-        if kind == "input" and fan_in == fan_out == 1:
-            fan_out = max(self.growth.get(name, ()), default=1.0)
+        if kind == "input" and fan_in == fan_out == 1 or kind in VECTORS:
+            kept = {axis for use in uses for axis in use.axes if axis is not None}
+            fan_out = max((self._grown(name, (axis,)) for axis in kept), default=1.0)
         branches = {place for place in places if place.part == "branch"}
         if len({place for use, place in zip(uses, places) if use.how == "matrix" and place.part == "branch"}) > 1:
             note = f"{note}, shared by several branches".strip(", ")

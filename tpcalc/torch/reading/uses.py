@@ -16,15 +16,17 @@ How = tuple[str, Axes, Axes]  # in what way, axes that are summed over, axes tha
 @dataclass(frozen=True)
 class Use:
     """One place where a parameter is read. how: "matrix", "gather", "table", "gain", "bias", "cat", "mask" or "other";
-    fan_in, fan_out: axes of the parameter; through: operations on the parameter before."""
+    fan_in, fan_out: axes of the parameter; axes: those of it that what is read has, not one that counts layers;
+    through: operations on the parameter before; together: parameters that are read as one."""
 
     parameter: str
     op: Op
     how: str
     fan_in: Axes = ()
     fan_out: Axes = ()
+    axes: Axes = ()
     through: tuple[str, ...] = ()
-    together: tuple[str, ...] = ()  # parameters that are read as one tensor
+    together: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.how} of {self.op.place}"
@@ -40,7 +42,7 @@ def find_uses(graph: Graph, norms: dict[int, Norm]) -> list[Use]:
             if graph.kinds.get(number) == STATIC:
                 made = graph.made[number]
                 how, fan_in, fan_out = _how(graph, norms, op, number)
-                found += [Use(name, op, how, fan_in, fan_out, made.through, made.parameters)
+                found += [Use(name, op, how, fan_in, fan_out, graph.axes(number), made.through, made.parameters)
                           for name in made.parameters if how]
     return found
 
