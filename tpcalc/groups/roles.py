@@ -28,7 +28,7 @@ NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a he
 
 
 @dataclass(frozen=True)
-class Use:
+class ParameterGrowth:
     """What a reading knows of a parameter besides. fan_in, fan_out: by how much they grow; depth: by how much the
     layers of its stream become more; forward: by how much what the forward pass multiplies its product with grows,
     at_head: the same where a tied matrix is the head; as_base: whether it is left as it is."""
@@ -57,7 +57,7 @@ class Parameter:
     of_output: bool = False  # a bias of the head, or what a branch ends in besides a matrix of this role
     head: str | None = None  # the module that is the head, where it is tied to an embedding
     base_names: tuple[str, ...] = ()
-    use: Use | None = None
+    use: ParameterGrowth | None = None
 
     @property
     def module(self) -> str:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from ... import _checks
 from ...errors import NotCovered
 from ..streams import MAKE, build, drawn_batch
-from .network import Network, read_network
+from .network import RecordedNetwork, read_network
 from .tape import record
 
 Config = Mapping[str, object]
@@ -46,7 +46,7 @@ def is_small(model: Model) -> bool:
     return bool(sum(p.numel() for p in model.parameters()) <= LARGEST)
 
 
-def network_of(make: Make, config: Config, batch: object = None, answers: Sequence[object] = ()) -> Network:
+def network_of(make: Make, config: Config, batch: object = None, answers: Sequence[object] = ()) -> RecordedNetwork:
     """A model, read; where parameters are zero, from values that are drawn, so that no claim is empty."""
     model = on_meta(make, config)
     if is_small(model):
@@ -62,7 +62,7 @@ def network_of(make: Make, config: Config, batch: object = None, answers: Sequen
     except (NotCovered, MemoryError):
         raise
     except Exception as error:  # the user's own code, on data that nobody asked it to take
-        if batch is not None:
+        if batch is not None and is_small(model):
             raise
         raise NotRun(type(error).__name__, str(error)) from error
 
@@ -71,8 +71,8 @@ class NotRun(NotCovered):
     """A model that does not take the batch that is drawn for it. kind: of what it raised, or of the refusal to draw."""
 
     def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"batch: got None, and the model raised {kind} on a batch that was drawn "
-                         f"({_checks.short(message)}); expected batch= what it takes")
+        super().__init__(f"batch: the model raised {kind} on it ({_checks.short(message)}), drawn or without values; "
+                         "expected batch= what it takes")
         self.kind = kind
 
 

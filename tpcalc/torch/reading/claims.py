@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn import Module as Model
 
 from ...errors import NotCovered
-from .ends import Ends
+from .branch_end import BranchEnd
 from .matching import Kind, kind_of_branch
-from .network import Network, read_network
+from .network import RecordedNetwork, read_network
 from .norms import Norm
 from .replay import Change, Values, drawn_values, replay
-from .stream import Branch, Stream
+from .stream import StreamBranch, Stream
 from .tape import Op, record
 
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -39,7 +39,7 @@ class Claim:
         return f"{'yes' if self.holds else 'NO '} {self.statement} ({self.about}): {self.measured:.2g}"
 
 
-def claims_of(network: Network, ends: dict[tuple[int, int], Ends]) -> list[Claim]:
+def claims_of(network: RecordedNetwork, ends: dict[tuple[int, int], BranchEnd]) -> list[Claim]:
     """All claims on a network. ends: (stream, branch) -> what the branch is said to end in."""
     found = [*_reproduced(network), *_norms(network)]
     for stream in network.streams:
@@ -49,9 +49,9 @@ def claims_of(network: Network, ends: dict[tuple[int, int], Ends]) -> list[Claim
     return found
 
 
-def one_of_each_kind(network: Network, stream: Stream) -> list[Branch]:
+def one_of_each_kind(network: RecordedNetwork, stream: Stream) -> list[StreamBranch]:
     """The first branch of every kind, but for those that are the stream itself."""
-    found: dict[Kind, Branch] = {}
+    found: dict[Kind, StreamBranch] = {}
     for branch in stream.branches:
         if branch.ends.ways != ("stream",):
             found.setdefault((*kind_of_branch(network, stream, branch), branch.signature), branch)
@@ -63,11 +63,11 @@ def size(value: Tensor) -> float:
     return float(value.double().square().mean().sqrt()) if value.numel() else 0.0
 
 
-def tolerance(network: Network, number: int) -> float:
+def tolerance(network: RecordedNetwork, number: int) -> float:
     return EXACT.get(network.tape.layouts[number].dtype, 1e-3)
 
 
-def _reproduced(network: Network) -> Iterator[Claim]:
+def _reproduced(network: RecordedNetwork) -> Iterator[Claim]:
     """From parameters and inputs alone, all operations give the output again."""
     tape = network.tape
     if tape.on_meta:
@@ -78,7 +78,7 @@ def _reproduced(network: Network) -> Iterator[Claim]:
     yield Claim("the tape run again gives the output", tape.ops[-1].place, off, off <= tolerance(network, tape.output))
 
 
-def multiplied(network: Network, ends: Ends, factor: float) -> dict[int, Change]:
+def multiplied(network: RecordedNetwork, ends: BranchEnd, factor: float) -> dict[int, Change]:
     """Changes that multiply what a branch ends in; gains that are 1 + w as a whole."""
     numbers = {name: number for number, name in network.tape.parameters.items()}
     changes: dict[int, Change] = {}
@@ -90,12 +90,12 @@ def multiplied(network: Network, ends: Ends, factor: float) -> dict[int, Change]
     return changes
 
 
-def _made(network: Network, op: Op) -> int:
+def _made(network: RecordedNetwork, op: Op) -> int:
     """The tensor made of parameters that an operation reads."""
     return next(number for number in op.inputs if number in network.graph.made)
 
 
-def values_for(network: Network, branch: Branch) -> Values | None:
+def values_for(network: RecordedNetwork, branch: StreamBranch) -> Values | None:
     """On a tape without values, what a branch computes from drawn values of the stream; None on others."""
     tape, inside = network.tape, set(branch.ops)
     if not tape.on_meta:
@@ -105,7 +105,7 @@ def values_for(network: Network, branch: Branch) -> Values | None:
     return drawn_values(tape, branch.end, sorted(reads))
 
 
-def _branch(network: Network, branch: Branch, ends: Ends) -> Iterator[Claim]:
+def _branch(network: RecordedNetwork, branch: StreamBranch, ends: BranchEnd) -> Iterator[Claim]:
     """A branch halves with its ends and vanishes with them."""
     names = ", ".join(dict.fromkeys(use.parameter for use in ends.carriers)) or "no parameter"
     about = f"{names}; {branch.add.place}"
@@ -123,7 +123,7 @@ def _branch(network: Network, branch: Branch, ends: Ends) -> Iterator[Claim]:
     yield Claim("a branch vanishes with its ends", about, rest, rest <= exact)
 
 
-def _norms(network: Network) -> Iterator[Claim]:
+def _norms(network: RecordedNetwork) -> Iterator[Claim]:
     """What is said to be a norm takes a scale away, at 1000 times the activations; one of each kind of place."""
     seen = set()
     for norm in network.norms.values():
@@ -134,7 +134,7 @@ def _norms(network: Network) -> Iterator[Claim]:
         yield takes_scale_away(network, norm)
 
 
-def takes_scale_away(network: Network, norm: Norm) -> Claim:
+def takes_scale_away(network: RecordedNetwork, norm: Norm) -> Claim:
     """The degree of what a norm returns in its input; eps besides, beside the input's mean square."""
     x = network.tape.values[norm.x].detach()
     sizes = [size(replay(network.tape, {norm.x: x * c}, [norm.op.output])[0]) for c in (LARGE, 2 * LARGE)]
@@ -144,7 +144,7 @@ def takes_scale_away(network: Network, norm: Norm) -> Claim:
                  degree <= DEGREE)
 
 
-def _only_listed(network: Network, stream: Stream, ends: dict[tuple[int, int], Ends]) -> Iterator[Claim]:
+def _only_listed(network: RecordedNetwork, stream: Stream, ends: dict[tuple[int, int], BranchEnd]) -> Iterator[Claim]:
     """With all ends at zero, the stream moves only by its norms and factors: no addition changes it."""
     tape, changes = network.tape, {}
     for branch in stream.branches:

@@ -7,16 +7,16 @@ from typing import Callable
 from ...errors import NotCovered
 from .graph import CONSTANT
 from .kinds_of_ops import MOVES, PRODUCTS, REDUCTIONS
-from .network import Network
+from .network import RecordedNetwork
 from .tape import Op
 from .uses import Use
 
 FURTHEST = 12
 CHOICES = frozenset(["cat", "index"]) | REDUCTIONS  # behind these, a factor is of more than one product
-Walk = Callable[[Network, Use], "tuple[float, tuple[str, ...]]"]
+Walk = Callable[[RecordedNetwork, Use], "tuple[float, tuple[str, ...]]"]
 
 
-def factor_of(network: Network, op: Op) -> float:
+def factor_of(network: RecordedNetwork, op: Op) -> float:
     """The number that an operation multiplies its activation with; 1 where there is none. Raises ``NotCovered`` for one
     that is not known."""
     if op.name not in PRODUCTS or op.index in network.norms:
@@ -32,7 +32,7 @@ def factor_of(network: Network, op: Op) -> float:
     return abs(1 / found[0] if op.name.startswith("div") else found[0])
 
 
-def behind(network: Network, use: Use) -> tuple[float, tuple[str, ...]]:
+def after(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
     """What the product of a parameter is multiplied with before anything else happens to it, and by which
     operations."""
     number, factor, names = use.op.output, 1.0, []
@@ -49,7 +49,7 @@ def behind(network: Network, use: Use) -> tuple[float, tuple[str, ...]]:
     return factor, tuple(names)
 
 
-def in_front(network: Network, use: Use) -> tuple[float, tuple[str, ...]]:
+def in_front(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
     """The size of what a matrix reads, since a norm; what multiplies it where there is none."""
     signals, factor, names = network.graph.signals(use.op), 1.0, []
     for _ in range(FURTHEST):
@@ -66,7 +66,7 @@ def in_front(network: Network, use: Use) -> tuple[float, tuple[str, ...]]:
     return factor, tuple(names)
 
 
-def grown(walk: Walk, base: Network, use: Use, target: Network, twin: Use) -> float:
+def grown(walk: Walk, base: RecordedNetwork, use: Use, target: RecordedNetwork, twin: Use) -> float:
     """By how much such a number grows; 1 where other operations stand there."""
-    (before, names), (after, others) = walk(base, use), walk(target, twin)
-    return float(f"{after / before:.12g}") if names == others and before else 1.0
+    (before, names), (later, others) = walk(base, use), walk(target, twin)
+    return float(f"{later / before:.12g}") if names == others and before else 1.0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from .matching import Kind, kind_of_branch
-from .network import Network
-from .stream import Branch, Stream
+from .network import RecordedNetwork
+from .stream import StreamBranch, Stream
 
 Shapes = Counter[tuple[str, tuple[int, ...]]]
-ALIKE = 0.6  # of the parameters of two branches, from which on one of them is the other with an extra
+SIMILAR = 0.6  # of the parameters of two branches, from which on one of them is the other with an extra
 
 
-def layers(network: Network, target: Network | None = None) -> list[set[int]]:
+def layers(network: RecordedNetwork, target: RecordedNetwork | None = None) -> list[set[int]]:
     """For every stream, numbers of the branches that are layers."""
     found = []
     for stream in network.streams:
@@ -27,19 +27,19 @@ def layers(network: Network, target: Network | None = None) -> list[set[int]]:
     return found
 
 
-def _completed(network: Network, stream: Stream, kinds: set[Kind]) -> set[int]:
+def _completed(network: RecordedNetwork, stream: Stream, kinds: set[Kind]) -> set[int]:
     """Branches of these kinds, those that are one of these with an extra, and those that stand between layers."""
     taken = [one for one in stream.branches if _kind(network, stream, one) in kinds]
     usual = [_parameters(network, one) for one in taken]
     found = {one.index for one in taken}
     for branch in stream.branches:
         own = _parameters(network, branch)
-        if own and any(_alike(one, own) for one in usual):
+        if own and any(_similar(one, own) for one in usual):
             found.add(branch.index)
     return set(range(min(found), max(found) + 1)) if found else found
 
 
-def extras(network: Network, inside: list[set[int]], target: Network | None) -> set[str]:
+def extras(network: RecordedNetwork, inside: list[set[int]], target: RecordedNetwork | None) -> set[str]:
     """Parameters that stand in one layer but are not what the others have, as those of a network that all layers read
     and the first one needs first. Target, or else the base, tells which kinds of branches there are several of."""
     found: set[str] = set()
@@ -52,7 +52,7 @@ def extras(network: Network, inside: list[set[int]], target: Network | None) -> 
         for branch in taken:
             own = _parameters(network, branch)
             like = max(usual, key=lambda one: sum((one & own).values()), default=Counter())
-            if counts[_kind(network, stream, branch)] > 1 or not _alike(like, own):
+            if counts[_kind(network, stream, branch)] > 1 or not _similar(like, own):
                 continue
             rest = own - like
             for use in branch.uses:  # what others need is made first
@@ -63,16 +63,16 @@ def extras(network: Network, inside: list[set[int]], target: Network | None) -> 
     return found
 
 
-def _alike(usual: Shapes, own: Shapes) -> bool:
+def _similar(usual: Shapes, own: Shapes) -> bool:
     """Is one of two branches the other with an extra?"""
     fewer = min(sum(usual.values()), sum(own.values()))
-    return sum(usual.values()) > 1 and sum((usual & own).values()) >= ALIKE * fewer
+    return sum(usual.values()) > 1 and sum((usual & own).values()) >= SIMILAR * fewer
 
 
-def _kind(network: Network, stream: Stream, branch: Branch) -> Kind:
+def _kind(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
     return kind_of_branch(network, stream, branch)[2:]
 
 
-def _parameters(network: Network, branch: Branch) -> Shapes:
+def _parameters(network: RecordedNetwork, branch: StreamBranch) -> Shapes:
     shapes = network.tape.shapes
     return Counter((use.how, shapes[use.parameter]) for use in branch.uses if use.parameter in shapes)

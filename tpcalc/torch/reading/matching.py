@@ -9,8 +9,8 @@ from typing import Callable, Hashable, Iterable, Mapping
 from ...errors import NotCovered
 from ...groups.names import Shape
 from .kinds_of_ops import CONTRACTIONS
-from .network import Network
-from .stream import Branch, Stream
+from .network import RecordedNetwork
+from .stream import StreamBranch, Stream
 
 DIGITS = re.compile(r"\d+")
 PART = re.compile(r"(?:^|(?<=\.))(\d+)(?=\.|$)")  # a number that is a part of a name by itself
@@ -33,7 +33,7 @@ def growths(names: Mapping[str, str], base: Mapping[str, Shape], target: Mapping
     return found
 
 
-def matched(base: Network, target: Network) -> dict[str, str]:
+def matched(base: RecordedNetwork, target: RecordedNetwork) -> dict[str, str]:
     """Name of every parameter of the target -> its name in the base.
 
     Where the target has more branches of a kind, the base's last one stands for them, or else the kind's branches in
@@ -51,7 +51,7 @@ def matched(base: Network, target: Network) -> dict[str, str]:
     raise problem
 
 
-def _names(base: Network, target: Network, which: Callable[[int, int], int]) -> dict[str, str]:
+def _names(base: RecordedNetwork, target: RecordedNetwork, which: Callable[[int, int], int]) -> dict[str, str]:
     known: dict[Kind, str] = {}
     counts: Counter[Kind] = Counter()
     for name, (kind, order, use) in _uses(base).items():
@@ -62,7 +62,7 @@ def _names(base: Network, target: Network, which: Callable[[int, int], int]) -> 
     for name in target.tape.shapes:
         kind, order, use = uses[name]
         order = which(order, counts[kind]) if counts[kind] else 0
-        one = known.get((*kind, order, *use)) or by_name(name, base.tape.shapes)
+        one = known.get((*kind, order, *use)) or nearest_name(name, base.tape.shapes)
         if one is None:
             raise NotCovered(f"{name}: got a parameter of the target that is used as none of the base is; expected "
                              "models that differ in how many layers they have and in how wide they are")
@@ -70,7 +70,7 @@ def _names(base: Network, target: Network, which: Callable[[int, int], int]) -> 
     return found
 
 
-def by_name(name: str, known: Mapping[str, Shape]) -> str | None:
+def nearest_name(name: str, known: Mapping[str, Shape]) -> str | None:
     """Of names that differ in numbers alone, the one with the most equal numbers; None where there is none."""
     pattern, numbers = DIGITS.sub("*", name), DIGITS.findall(name)
     alike = [other for other in known if DIGITS.sub("*", other) == pattern]
@@ -98,7 +98,7 @@ def starred(name: str, stems: set[str]) -> str:
     return DIGITS.sub(lambda digits: "*" if name[:digits.start()] in stems else digits[0], name)
 
 
-def kind_of_branch(network: Network, stream: Stream, branch: Branch) -> Kind:
+def kind_of_branch(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
     """What a branch is at every size: the uses in it, the streams that it reads, the matrices on the stream before."""
     on_path = [k for k, index in enumerate(stream.path.ops) if network.tape.ops[index].name in CONTRACTIONS
                and stream.first <= k < branch.where]
@@ -108,7 +108,7 @@ def kind_of_branch(network: Network, stream: Stream, branch: Branch) -> Kind:
     return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
 
 
-def _uses(network: Network) -> dict[str, tuple[Kind, int, Kind]]:
+def _uses(network: RecordedNetwork) -> dict[str, tuple[Kind, int, Kind]]:
     """Parameter -> what kind of place it is first used in, the how-manieth of its kind that is, and which use there."""
     seen: Counter[Kind] = Counter()
     orders: dict[tuple[int, int], tuple[Kind, int]] = {}

@@ -1,4 +1,4 @@
-"""``Network``: a tape read as streams, with the place of every operation: in front, on, in a branch, behind."""
+"""``RecordedNetwork``: a tape read as streams, with the place of every operation: in front, on, in a branch, behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .graph import Graph
 from .kinds_of_ops import CONTRACTIONS
 from .norms import Norm, find_norms
 from .paths import positions
-from .stream import Branch, Stream, read_stream
+from .stream import StreamBranch, Stream, read_stream
 from .tape import Tape
 from .uses import Use, find_uses
 
@@ -19,7 +19,7 @@ CANDIDATES = 400  # tensors that are tried as ends of one
 LEAST = 2        # branches that make a stream
 
 
-class Place(NamedTuple):
+class Standing(NamedTuple):
     """part: "in" front of a stream, "out" behind it, "stream" on it, "branch"; stream, branch: their numbers."""
 
     part: str
@@ -32,11 +32,11 @@ class Place(NamedTuple):
                 "branch": f"branch {self.branch} of {which}"}.get(self.part, "nowhere")
 
 
-NOWHERE = Place("nowhere")
+NOWHERE = Standing("nowhere")
 
 
 @dataclass
-class Network:
+class RecordedNetwork:
     """graph: of the tape; norms: by operation; uses: of parameters; streams: the one that leads to the output first;
     places: operation -> where it stands."""
 
@@ -44,49 +44,50 @@ class Network:
     norms: dict[int, Norm]
     uses: list[Use]
     streams: list[Stream] = field(default_factory=list)
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, Standing] = field(default_factory=dict)
 
     @property
     def tape(self) -> Tape:
         return self.graph.tape
 
     @property
-    def branches(self) -> list[tuple[Stream, Branch]]:
+    def branches(self) -> list[tuple[Stream, StreamBranch]]:
         return [(stream, branch) for stream in self.streams for branch in stream.branches]
 
-    def place(self, use: Use) -> Place:
+    def place(self, use: Use) -> Standing:
         return self.places.get(use.op.index, NOWHERE)
 
-    def branch_at(self, place: Place) -> Branch | None:
+    def branch_at(self, place: Standing) -> StreamBranch | None:
         return self.streams[place.stream].branches[place.branch] if place.part == "branch" else None
 
     def uses_of(self, parameter: str) -> list[Use]:
         return [use for use in self.uses if use.parameter == parameter]
 
 
-def read_network(tape: Tape) -> Network:
+def read_network(tape: Tape) -> RecordedNetwork:
     """Streams and places of a tape."""
     graph = Graph(tape)
     norms = find_norms(graph)
-    network = Network(graph, norms, find_uses(graph, norms))
+    network = RecordedNetwork(graph, norms, find_uses(graph, norms))
     network.streams.append(read_stream(graph, norms, network.uses, tape.output, 0))
     for _ in range(ENCODERS):
         other = _another(network)
         if other is None:
             break
         network.streams.append(other)
-    network.places = _places(network)
+    network.places = _locations(network)
     for stream, branch in network.branches:
-        branch.uses = [use for use in network.uses if network.place(use) == Place("branch", stream.index, branch.index)]
+        here = Standing("branch", stream.index, branch.index)
+        branch.uses = [use for use in network.uses if network.place(use) == here]
     return network
 
 
-def _another(network: Network) -> Stream | None:
+def _another(network: RecordedNetwork) -> Stream | None:
     """A stream of its own that branches of the first one read, such as an encoder's; the one of most branches."""
     on_streams = {number for stream in network.streams for number in stream.path.values
                   if network.tape.is_floating(number)}  # whole numbers, as words are, may be read by both
     best: tuple[tuple[int, int], Stream] | None = None
-    for sink in _side_inputs(network):
+    for sink in _other_inputs(network):
         if sink in on_streams:
             continue
         stream = read_stream(network.graph, network.norms, network.uses, sink, len(network.streams))
@@ -98,7 +99,7 @@ def _another(network: Network) -> Stream | None:
     return None if best is None else best[1]
 
 
-def _side_inputs(network: Network) -> list[int]:
+def _other_inputs(network: RecordedNetwork) -> list[int]:
     """Tensors that do not come from the first stream and meet it, the last one first."""
     graph, main = network.graph, network.streams[0]
     behind = set(main.path.values[main.first:])
@@ -111,24 +112,24 @@ def _side_inputs(network: Network) -> list[int]:
     return sorted(counted, key=lambda number: -network.tape.makers[number])[:CANDIDATES]
 
 
-def _places(network: Network) -> dict[int, Place]:
+def _locations(network: RecordedNetwork) -> dict[int, Standing]:
     """Own operations of branches and streams; what is left stands where it is read."""
-    places: dict[int, Place] = {}
+    places: dict[int, Standing] = {}
     main, others = network.streams[0], network.streams[1:]
     for stream in network.streams[::-1]:
         places.update(_along(stream))
     for stream in network.streams:
         for index, branch in stream.owners.items():
-            places.setdefault(index, Place("branch", stream.index, branch.index))
+            places.setdefault(index, Standing("branch", stream.index, branch.index))
     for stream in others:
-        places.update((index, Place("branch", stream.index, branch.index)) for index, branch in stream.owners.items())
+        places.update((index, Standing("branch", stream.index, branch.index)) for index, branch in stream.owners.items())
         places.update(_along(stream))
     on_paths = {index for stream in network.streams for index in stream.path.ops}
     for stream in others:  # what a second stream is made of was counted to the branches that read it
-        front = Place("in", stream.index)
+        front = Standing("in", stream.index)
         on_path = set(positions(stream.path.values))
         for index in network.graph.cone(stream.path.values[stream.first], set()):
-            if not (index in on_paths and places.get(index, Place("branch")).part in ("in", "stream")):
+            if not (index in on_paths and places.get(index, Standing("branch")).part in ("in", "stream")):
                 places[index] = front
         for index in stream.path.ops[:stream.first]:
             for number in network.graph.activations(network.tape.ops[index]):
@@ -144,6 +145,6 @@ def _places(network: Network) -> dict[int, Place]:
     return places
 
 
-def _along(stream: Stream) -> dict[int, Place]:
-    return {index: Place("in" if k < stream.first else "out" if k > stream.last else "stream", stream.index)
+def _along(stream: Stream) -> dict[int, Standing]:
+    return {index: Standing("in" if k < stream.first else "out" if k > stream.last else "stream", stream.index)
             for k, index in enumerate(stream.path.ops)}

@@ -8,7 +8,7 @@ from typing import Hashable, Mapping
 
 from ...errors import NotCovered
 from ...groups.names import LayerCount
-from ...groups.roles import UNREAD, Parameter, Roles, Use
+from ...groups.roles import UNREAD, Parameter, ParameterGrowth, Roles
 from .matching import DIGITS, counters, starred
 from .reading import Reading
 from .roles import Role
@@ -118,8 +118,7 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
     stream = reading.streams[role.stream]
     inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
     kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
-    use = Use(role.fan_in, role.fan_out, depths[role.stream], role.forward,
-              role.at_head, as_base)
+    use = ParameterGrowth(role.fan_in, role.fan_out, depths[role.stream], role.forward, role.at_head, as_base)
     if role.kind == "tied" and role.head is None and role.fan_in != 1:
         raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "
                          "can be multiplied there; expected a head that is a module")

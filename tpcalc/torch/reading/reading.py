@@ -15,14 +15,14 @@ from ...groups.names import Shape, plain_name
 from ...groups.plan import HEADS
 from ...groups.roles import ROLES
 from ..streams import MAKE
-from .building import Config, Make, is_small, network_of, on_meta
+from .building import Config, Make, NotRun, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
-from .constants import behind, grown, in_front
-from .ends import Ends
+from .constants import after, grown, in_front
+from .branch_end import BranchEnd
 from .kinds_of_ops import ATTENTIONS
 from .layers import extras, layers
-from .matching import by_name, counters, growths, matched, starred
-from .network import Network
+from .matching import nearest_name, counters, growths, matched, starred
+from .network import RecordedNetwork
 from .roles import Role, RoleFinder
 from .summary import BranchSummary, StreamSummary, summaries_of_branches, summary_of_stream
 
@@ -141,8 +141,8 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
     return _reading(network, other, names, shapes, growth, dict(roles or {}))
 
 
-def _reading(network: Network, other: Network | None, names: dict[str, str], shapes: Mapping[str, Shape],
-             growth: dict[str, tuple[float, ...]], given: dict[str, str]) -> Reading:
+def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dict[str, str],
+             shapes: Mapping[str, Shape], growth: dict[str, tuple[float, ...]], given: dict[str, str]) -> Reading:
     inside = layers(network, other)
     found = RoleFinder(network, inside, extras(network, inside, other), growth).roles()
     found = _overridden(found, given)
@@ -162,7 +162,7 @@ def _reading(network: Network, other: Network | None, names: dict[str, str], sha
     return Reading(tuple(found), names, dict(shapes), streams, branches, tuple(claims), notes)
 
 
-def heads_may_grow(network: Network, other: Network | None) -> bool:
+def heads_may_grow(network: RecordedNetwork, other: RecordedNetwork | None) -> bool:
     """Does the size of an attention head grow, or can that not be told?"""
     sizes = []
     for one in (network, other or network):
@@ -173,26 +173,26 @@ def heads_may_grow(network: Network, other: Network | None) -> bool:
     return sizes[0] != sizes[1]
 
 
-def _target(make: Make, target: Config, network: Network,
-            batch: object) -> tuple[Network | None, dict[str, str], dict[str, Shape]]:
+def _target(make: Make, target: Config, network: RecordedNetwork,
+            batch: object) -> tuple[RecordedNetwork | None, dict[str, str], dict[str, Shape]]:
     """The target, read; or its shapes alone, where a large one cannot be run without values."""
     try:
         other = network_of(make, target, batch, network.tape.answers)
-    except (NotImplementedError, RuntimeError, TypeError) as error:
+    except NotRun as error:
         model = on_meta(make, target)
         if is_small(model):
             raise
         shapes = {plain_name(name): tuple(p.shape) for name, p in model.named_parameters()}
-        names = {name: by_name(name, network.tape.shapes) or "" for name in shapes}
+        names = {name: nearest_name(name, network.tape.shapes) or "" for name in shapes}
         if "" in names.values():
             name = next(name for name, one in names.items() if not one)
             raise NotCovered(f"{name}: got a parameter of the target alone, whose forward pass does not run without "
-                             f"values ({type(error).__name__}); expected names that differ in numbers") from error
+                             f"values ({error.kind}); expected names that differ in numbers") from error
         return None, names, shapes
     return other, matched(network, other), other.tape.shapes
 
 
-def _depths(network: Network, other: Network | None, inside: list[set[int]],
+def _depths(network: RecordedNetwork, other: RecordedNetwork | None, inside: list[set[int]],
             names: Mapping[str, str]) -> list[tuple[int, int]]:
     """For every stream, branches of layers in base and target."""
     if other is not None and len(other.streams) == len(network.streams):
@@ -219,13 +219,13 @@ def _overridden(found: list[Role], given: Mapping[str, str]) -> list[Role]:
     return result
 
 
-def _said(ends: Ends, roles: list[Role], given: Mapping[str, str]) -> Ends:
+def _said(ends: BranchEnd, roles: list[Role], given: Mapping[str, str]) -> BranchEnd:
     """The ends of a branch, but for parameters that the caller says are none."""
     out = {role.name for role in roles if not role.ends and any(fnmatchcase(role.name, one) for one in given)}
     return replace(ends, uses=tuple(use for use in ends.uses if use.parameter not in out))
 
 
-def _with_forward(role: Role, network: Network, other: Network, names: Mapping[str, str]) -> Role:
+def _with_forward(role: Role, network: RecordedNetwork, other: RecordedNetwork, names: Mapping[str, str]) -> Role:
     """A role with the growth of the constants that its product meets."""
     twin = next((name for name, one in names.items() if one == role.name), "")
     forward = at_head = 1.0
@@ -233,9 +233,9 @@ def _with_forward(role: Role, network: Network, other: Network, names: Mapping[s
         if use.how != again.how or use.how not in ("matrix", "gather", "bias"):
             continue
         front = grown(in_front, network, use, other, again) if use.how == "matrix" else 1.0
-        after = grown(behind, network, use, other, again) if role.ends or role.kind in ENTRIES else 1.0
+        later = grown(after, network, use, other, again) if role.ends or role.kind in ENTRIES else 1.0
         if role.kind == "tied" and use.how == "matrix":
-            at_head = front * after
+            at_head = front * later
         else:
-            forward = front * after
+            forward = front * later
     return replace(role, forward=forward, at_head=at_head)

@@ -12,7 +12,7 @@ from ...groups.roles import MATRICES, VECTORS
 from .graph import Axes
 from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
-from .network import NOWHERE, Network, Place
+from .network import NOWHERE, RecordedNetwork, Standing
 from .stream import mixing
 from .uses import Use
 
@@ -59,7 +59,7 @@ class Role:
         return f"{self.kind}{', ends its branch' if ends else ''}, {where}"
 
 
-def merged(network: Network) -> dict[str, str]:
+def merged(network: RecordedNetwork) -> dict[str, str]:
     """Parameters that are one matrix together with others, or after operations that are not linear, with what is said
     of them: products, sums and concatenations, as of weights into which others are merged."""
     graph, found = network.graph, {}
@@ -83,7 +83,7 @@ class RoleFinder:
     """Roles of all parameters of a network. layers: as ``layers`` returns them; alone: as ``extras`` does; growth:
     parameter -> that of its axes."""
 
-    def __init__(self, network: Network, layers: Sequence[set[int]], alone: set[str],
+    def __init__(self, network: RecordedNetwork, layers: Sequence[set[int]], alone: set[str],
                  growth: Mapping[str, Growth]) -> None:
         self.network, self.layers, self.growth = network, layers, growth
         self.widens = any(ratio != 1 for one in growth.values() for ratio in one)
@@ -124,7 +124,7 @@ class RoleFinder:
             place.part == "stream" for place in places)
         if inside and name in self.alone and kind != "table":
             inside, note = False, f"{note}, in one layer alone".strip(", ")
-        first = min(branches, default=places[0] if places else Place("nowhere"))
+        first = min(branches, default=places[0] if places else Standing("nowhere"))
         return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in,
                     fan_out, self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
                     tuple(dict.fromkeys(map(str, uses))), head=self._head(
@@ -145,7 +145,7 @@ class RoleFinder:
         growth = self.growth.get(name, ())
         return prod(growth[axis] for axis in axes if axis is not None) if growth else 1.0
 
-    def _kind(self, name: str, uses: list[Use], matrices: list[Use], places: list[Place]) -> tuple[str, str]:
+    def _kind(self, name: str, uses: list[Use], matrices: list[Use], places: list[Standing]) -> tuple[str, str]:
         hows = Counter(use.how for use in uses)
         if not uses:
             return "unused", ""
@@ -219,7 +219,7 @@ class RoleFinder:
             front = behind
         return False
 
-    def _vector(self, name: str, uses: list[Use], places: list[Place], hows: Counter[str]) -> tuple[str, str]:
+    def _vector(self, name: str, uses: list[Use], places: list[Standing], hows: Counter[str]) -> tuple[str, str]:
         through = [one for use in uses for one in use.through if one in BOUNDED]
         normed = any(use.op.index in self.network.norms for use in uses)
         if through and not normed:
@@ -253,6 +253,6 @@ class RoleFinder:
             front = behind
         return False
 
-    def _mixes_streams(self, places: list[Place]) -> bool:
+    def _mixes_streams(self, places: list[Standing]) -> bool:
         """Does it stand where several streams are one, and products mix them?"""
         return any(place.part == "stream" and place.stream in self.mixed for place in places)

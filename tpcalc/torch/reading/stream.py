@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .ends import Ends, find_ends
+from .branch_end import BranchEnd, find_branch_end
 from .graph import Graph
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES, PRODUCTS, REDUCTIONS, SUMS
 from .norms import Norm
@@ -14,7 +14,7 @@ from .uses import Use
 
 
 @dataclass
-class Branch:
+class StreamBranch:
     """What one addition puts on a stream. end: number of the tensor that is added; stream: of the one that it is added
     to; add: the addition; where: how far along the path; ops: operations that are this branch's own; signature: their
     names; reads: places of the path that it is computed from; ends: what carries its size; uses: of parameters."""
@@ -27,7 +27,7 @@ class Branch:
     ops: list[int] = field(default_factory=list)
     signature: tuple[str, ...] = ()
     reads: tuple[int, ...] = ()
-    ends: Ends = Ends()
+    ends: BranchEnd = BranchEnd()
     uses: list[Use] = field(default_factory=list)
 
 
@@ -38,12 +38,12 @@ class Stream:
 
     index: int
     path: Path
-    branches: list[Branch] = field(default_factory=list)
+    branches: list[StreamBranch] = field(default_factory=list)
     first: int = 0
     last: int = 0
     norms: list[Op] = field(default_factory=list)
     factors: list[Op] = field(default_factory=list)
-    owners: dict[int, Branch] = field(default_factory=dict)
+    owners: dict[int, StreamBranch] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
@@ -60,7 +60,7 @@ def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], sink: int
         if op.name in SUMS:
             for other in graph.signals(op):
                 if other != number and _is_branch(graph, uses, path, on_path, number, other):
-                    stream.branches.append(Branch(len(stream.branches), other, number, op, k))
+                    stream.branches.append(StreamBranch(len(stream.branches), other, number, op, k))
     if stream.branches:
         _own(graph, norms, uses, stream, on_path)
         stream.first, stream.last = _first(graph, stream, on_path), _last(graph, norms, stream)
@@ -97,7 +97,7 @@ def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: Stream, 
         ops = [graph.tape.ops[i] for i in branch.ops]
         branch.signature = tuple(op.name for op in ops if op.call is not None)
         branch.reads = tuple(sorted({on_path[number] for op in ops for number in op.inputs if number in on_path}))
-        branch.ends = find_ends(graph, norms, by_op, branch.end, set(branch.ops))
+        branch.ends = find_branch_end(graph, norms, by_op, branch.end, set(branch.ops))
 
 
 def _first(graph: Graph, stream: Stream, on_path: dict[int, int]) -> int:
@@ -105,7 +105,7 @@ def _first(graph: Graph, stream: Stream, on_path: dict[int, int]) -> int:
     return min([stream.branches[0].where, *_all_reads(graph, stream.branches[0], on_path)])
 
 
-def _all_reads(graph: Graph, branch: Branch, on_path: dict[int, int]) -> list[int]:
+def _all_reads(graph: Graph, branch: StreamBranch, on_path: dict[int, int]) -> list[int]:
     return [on_path[number] for i in graph.cone(branch.end, set(on_path)) for number in graph.tape.ops[i].inputs
             if number in on_path]
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from .claims import size, tolerance, values_for
-from .ends import Ends
+from .branch_end import BranchEnd
 from .kinds_of_ops import PRODUCTS
 from .matching import Kind, kind_of_branch
-from .network import Network
+from .network import RecordedNetwork
 from .replay import replay
-from .stream import Branch, Stream
+from .stream import StreamBranch, Stream
 
 HALF = 0.5
 
@@ -58,8 +58,8 @@ class StreamSummary:
         return f"{which}: {self.base} -> {self.target} branches of layers{''.join(', ' + one for one in on_it)}"
 
 
-def summaries_of_branches(network: Network, stream: Stream, layers: set[int],
-                          said: dict[tuple[int, int], Ends]) -> Iterator[BranchSummary]:
+def summaries_of_branches(network: RecordedNetwork, stream: Stream, layers: set[int],
+                          said: dict[tuple[int, int], BranchEnd]) -> Iterator[BranchSummary]:
     """Branches of a stream as plain data. layers: those that are layers; said: what each ends in."""
     chosen: dict[Kind, int] = {}  # kind -> which candidate returns the branch
     for branch in stream.branches:
@@ -76,7 +76,7 @@ def summaries_of_branches(network: Network, stream: Stream, layers: set[int],
             tuple(dict.fromkeys(use.parameter for use in branch.uses)))
 
 
-def summary_of_stream(network: Network, stream: Stream, base: int, target: int,
+def summary_of_stream(network: RecordedNetwork, stream: Stream, base: int, target: int,
                       other: Stream | None) -> StreamSummary:
     """A stream as plain data; other: the target's, None where that could not be read."""
     own = stream.norms + stream.factors
@@ -92,7 +92,7 @@ def summary_of_stream(network: Network, stream: Stream, base: int, target: int,
                          tuple(op.place for op in more if op not in learned))
 
 
-def _returns(network: Network, branch: Branch, candidates: list[tuple[str, int]]) -> int:
+def _returns(network: RecordedNetwork, branch: StreamBranch, candidates: list[tuple[str, int]]) -> int:
     """Which candidate's output, halved, halves the branch; -1 where none does."""
     values = values_for(network, branch) if candidates else None
     for i, (_, number) in enumerate(candidates):
@@ -107,7 +107,7 @@ def _halved(value: Tensor) -> Tensor:
     return value * HALF
 
 
-def _candidates(network: Network, branch: Branch, ends: Ends) -> list[tuple[str, int]]:
+def _candidates(network: RecordedNetwork, branch: StreamBranch, ends: BranchEnd) -> list[tuple[str, int]]:
     """Modules that return a tensor between the last matrix or norm and the addition, and that tensor's number: those of
     matrices that the branch ends in, then the outermost."""
     inside, own = set(branch.ops), {use.parameter.rpartition(".")[0] for use in ends.of("matrix")}

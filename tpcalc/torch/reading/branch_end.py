@@ -1,4 +1,4 @@
-"""Ends of a branch: the parameters that its size is proportional to, found by going back through linear operations."""
+"""``BranchEnd``: the parameters that a branch's size is proportional to, found by going back through linear ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .uses import Use
 
 
 @dataclass(frozen=True)
-class Ends:
+class BranchEnd:
     """uses: of the matrices, gains and biases that a branch ends with; ways: in what it ends, "matrix", "norm",
     "gated", "attention", "activations", "stream" or the name of an operation that is not linear; norm: the operation of
     a norm behind the matrices, -1 without; tail: numbers of the tensors between there and the addition."""
@@ -32,9 +32,10 @@ class Ends:
         return main + self.of("bias") if main else []
 
 
-def find_ends(graph: Graph, norms: dict[int, Norm], uses: dict[int, list[Use]], end: int, own: set[int]) -> Ends:
+def find_branch_end(graph: Graph, norms: dict[int, Norm], uses: dict[int, list[Use]], end: int,
+                    own: set[int]) -> BranchEnd:
     """The ends of the branch that adds ``end``. uses: operation -> uses of parameters; own: the branch's operations."""
-    walk = _Walk(graph, norms, uses)
+    walk = _EndSearch(graph, norms, uses)
     front, seen = [end], dict[int, None]()
     while front:
         number = front.pop(0)
@@ -47,10 +48,10 @@ def find_ends(graph: Graph, norms: dict[int, Norm], uses: dict[int, list[Use]], 
         else:
             front += walk.back(op)
     ways = [way for way in dict.fromkeys(walk.ways) if way != "stream"] or list(dict.fromkeys(walk.ways))
-    return Ends(tuple(walk.found), tuple(ways), walk.norm, tuple(seen))
+    return BranchEnd(tuple(walk.found), tuple(ways), walk.norm, tuple(seen))
 
 
-class _Walk:
+class _EndSearch:
     def __init__(self, graph: Graph, norms: dict[int, Norm], uses: dict[int, list[Use]]) -> None:
         self.graph, self.norms, self.uses = graph, norms, uses
         self.found: list[Use] = []
