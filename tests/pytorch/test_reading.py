@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable
 
 import pytest
@@ -16,6 +17,7 @@ models = pytest.importorskip("support.reading_models")
 usual = pytest.importorskip("support.torch_models")
 claims = pytest.importorskip("tpcalc.torch.reading.claims")
 building = pytest.importorskip("tpcalc.torch.reading.building")
+checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
 nn, F = torch.nn, torch.nn.functional
 
 BASE, TARGET = dict(depth=2, n=16), dict(depth=4, n=32)
@@ -69,6 +71,31 @@ def test_a_norm_is_a_norm_however_small_its_input() -> None:
     plan = tpt.plan(models.normed_behind, BASE, TARGET)
     assert plan.multipliers() == pytest.approx({"layers.*.after_attn": 2**-0.5, "layers.*.after_mlp": 2**-0.5})
     assert plan.entry("layers.3.mlp.down.weight").factor("lr") == plan.entry("layers.3.mlp.up.weight").factor("lr")
+
+
+def test_a_gain_that_is_one_plus_w_carries_no_multiplier() -> None:
+    class Scaled(usual.ResMLP):  # type: ignore[misc,name-defined]
+        def __init__(self, depth: int, n: int = 16) -> None:
+            super().__init__(depth, n)
+            self.scales = nn.ModuleList(OnePlus(n) for _ in range(depth))
+
+        def forward(self, x: Any) -> Any:
+            x = self.read_in(x)
+            for scale, layer in zip(self.scales, self.layers):
+                x = x + scale(torch.tanh(layer(x)))
+            return self.out(x)
+
+    class OnePlus(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self, n: int) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.zeros(n))
+
+        def forward(self, x: Any) -> Any:
+            return x * (1 + self.w)
+
+    plan = tpt.plan(Scaled, dict(depth=2), dict(depth=8))
+    assert plan.multipliers() == {"scales.*": 0.5} and plan.entry("scales.3.w").factor("init") == 1
+    assert plan.entry("scales.3.w").power("lr") == "L^(-1/2)"
 
 
 def test_matrices_that_start_at_zero_are_ends() -> None:
@@ -316,3 +343,68 @@ def test_large_models_are_read_without_values() -> None:
     found = tpt.read(Wide, dict(depth=2, n=512), dict(depth=3, n=1024))
     assert len(found.claims) == 4 and all(claim.holds for claim in found.claims)
     assert found.role("emb.weight").forward == pytest.approx(2**0.5)
+
+
+def blocks_under_checkpoint(model: Any) -> Any:
+    for block in model.h:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    return model
+
+
+def under_names(model: Any) -> Any:
+    """Names as FSDP gives them."""
+    return nn.ModuleDict({"_fsdp_wrapped_module": model})["_fsdp_wrapped_module"]
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "compiled": lambda model: torch.compile(model, backend="eager"), "checkpoint": blocks_under_checkpoint,
+    "bfloat16": lambda model: model.bfloat16(), "wrapped": under_names}
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+@pytest.mark.parametrize("way", WAYS)
+def test_however_a_model_is_run_its_plan_is_the_same(way: str) -> None:
+    base, target = dict(n_layer=2, n=16), dict(n_layer=4, n=32)
+    plain = tpt.plan(usual.GPT, base, target)
+    other = tpt.plan(lambda **sizes: WAYS[way](usual.GPT(**sizes)), base, target)
+    assert [(one.parameter.pattern, one.growths) for one in other.entries] == [
+        (one.parameter.pattern, one.growths) for one in plain.entries]
+    wrapped = "_fsdp_wrapped_module.h.0.mlp._checkpoint_wrapped_module.2.weight"
+    assert plain.entry(wrapped) is plain.entry("h.0.mlp.2.weight")
+
+
+class Stops(usual.GPT):  # type: ignore[misc,name-defined]
+    """A forward pass that asks for values."""
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        for block in self.h:
+            x = block(x)
+            if x.detach().norm() > 1e9:
+                break
+        return self.lm_head(self.ln_f(x))
+
+
+def test_early_exits_are_those_of_the_batch() -> None:
+    plan, plain = (tpt.plan(make, dict(n_layer=2), dict(n_layer=4)) for make in (Stops, usual.GPT))
+    assert [one.growths for one in plan.entries] == [one.growths for one in plain.entries]
+
+
+def test_quantised_matrices_are_no_ends() -> None:
+    """As those of bitsandbytes: whole numbers and a scale for them, which are no parameters."""
+    class Quantised(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self, weight: Any) -> None:
+            super().__init__()
+            self.register_buffer("whole", (weight * 64).round().to(torch.int8))
+
+        def forward(self, x: Any) -> Any:
+            return F.linear(x, self.whole.float() / 64)
+
+    def make(depth: int) -> Any:
+        model = usual.ResMLP(depth, 16)
+        for layer in model.layers:
+            layer[2] = Quantised(layer[2].weight.detach())
+        return model
+
+    with pytest.raises(tp.NotCovered, match="^activations; add in the model: .* a branch ends in parameters"):
+        tpt.plan(make, dict(depth=2), dict(depth=4))

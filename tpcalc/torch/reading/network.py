@@ -19,7 +19,7 @@ CANDIDATES = 400  # tensors that are tried as ends of one
 LEAST = 2        # branches that make a stream
 
 
-class Standing(NamedTuple):
+class OpLocation(NamedTuple):
     """part: "in" front of a stream, "out" behind it, "stream" on it, "branch"; stream, branch: their numbers."""
 
     part: str
@@ -32,7 +32,7 @@ class Standing(NamedTuple):
                 "branch": f"branch {self.branch} of {which}"}.get(self.part, "nowhere")
 
 
-NOWHERE = Standing("nowhere")
+NOWHERE = OpLocation("nowhere")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class RecordedNetwork:
     norms: dict[int, Norm]
     uses: list[Use]
     streams: list[Stream] = field(default_factory=list)
-    places: dict[int, Standing] = field(default_factory=dict)
+    places: dict[int, OpLocation] = field(default_factory=dict)
 
     @property
     def tape(self) -> Tape:
@@ -54,10 +54,10 @@ class RecordedNetwork:
     def branches(self) -> list[tuple[Stream, StreamBranch]]:
         return [(stream, branch) for stream in self.streams for branch in stream.branches]
 
-    def place(self, use: Use) -> Standing:
+    def place(self, use: Use) -> OpLocation:
         return self.places.get(use.op.index, NOWHERE)
 
-    def branch_at(self, place: Standing) -> StreamBranch | None:
+    def branch_at(self, place: OpLocation) -> StreamBranch | None:
         return self.streams[place.stream].branches[place.branch] if place.part == "branch" else None
 
     def uses_of(self, parameter: str) -> list[Use]:
@@ -77,7 +77,7 @@ def read_network(tape: Tape) -> RecordedNetwork:
         network.streams.append(other)
     network.places = _locations(network)
     for stream, branch in network.branches:
-        here = Standing("branch", stream.index, branch.index)
+        here = OpLocation("branch", stream.index, branch.index)
         branch.uses = [use for use in network.uses if network.place(use) == here]
     return network
 
@@ -112,24 +112,24 @@ def _other_inputs(network: RecordedNetwork) -> list[int]:
     return sorted(counted, key=lambda number: -network.tape.makers[number])[:CANDIDATES]
 
 
-def _locations(network: RecordedNetwork) -> dict[int, Standing]:
+def _locations(network: RecordedNetwork) -> dict[int, OpLocation]:
     """Own operations of branches and streams; what is left stands where it is read."""
-    places: dict[int, Standing] = {}
+    places: dict[int, OpLocation] = {}
     main, others = network.streams[0], network.streams[1:]
     for stream in network.streams[::-1]:
         places.update(_along(stream))
     for stream in network.streams:
         for index, branch in stream.owners.items():
-            places.setdefault(index, Standing("branch", stream.index, branch.index))
+            places.setdefault(index, OpLocation("branch", stream.index, branch.index))
     for stream in others:
-        places.update((index, Standing("branch", stream.index, branch.index)) for index, branch in stream.owners.items())
+        places.update((index, OpLocation("branch", stream.index, one.index)) for index, one in stream.owners.items())
         places.update(_along(stream))
     on_paths = {index for stream in network.streams for index in stream.path.ops}
     for stream in others:  # what a second stream is made of was counted to the branches that read it
-        front = Standing("in", stream.index)
+        front = OpLocation("in", stream.index)
         on_path = set(positions(stream.path.values))
         for index in network.graph.cone(stream.path.values[stream.first], set()):
-            if not (index in on_paths and places.get(index, Standing("branch")).part in ("in", "stream")):
+            if not (index in on_paths and places.get(index, OpLocation("branch")).part in ("in", "stream")):
                 places[index] = front
         for index in stream.path.ops[:stream.first]:
             for number in network.graph.activations(network.tape.ops[index]):
@@ -145,6 +145,6 @@ def _locations(network: RecordedNetwork) -> dict[int, Standing]:
     return places
 
 
-def _along(stream: Stream) -> dict[int, Standing]:
-    return {index: Standing("in" if k < stream.first else "out" if k > stream.last else "stream", stream.index)
+def _along(stream: Stream) -> dict[int, OpLocation]:
+    return {index: OpLocation("in" if k < stream.first else "out" if k > stream.last else "stream", stream.index)
             for k, index in enumerate(stream.path.ops)}

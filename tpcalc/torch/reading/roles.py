@@ -12,7 +12,7 @@ from ...groups.roles import MATRICES, VECTORS
 from .graph import Axes
 from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
-from .network import NOWHERE, RecordedNetwork, Standing
+from .network import NOWHERE, RecordedNetwork, OpLocation
 from .stream import mixing
 from .uses import Use
 
@@ -124,7 +124,7 @@ class RoleFinder:
             place.part == "stream" for place in places)
         if inside and name in self.alone and kind != "table":
             inside, note = False, f"{note}, in one layer alone".strip(", ")
-        first = min(branches, default=places[0] if places else Standing("nowhere"))
+        first = min(branches, default=places[0] if places else OpLocation("nowhere"))
         return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in,
                     fan_out, self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
                     tuple(dict.fromkeys(map(str, uses))), head=self._head(
@@ -145,7 +145,7 @@ class RoleFinder:
         growth = self.growth.get(name, ())
         return prod(growth[axis] for axis in axes if axis is not None) if growth else 1.0
 
-    def _kind(self, name: str, uses: list[Use], matrices: list[Use], places: list[Standing]) -> tuple[str, str]:
+    def _kind(self, name: str, uses: list[Use], matrices: list[Use], places: list[OpLocation]) -> tuple[str, str]:
         hows = Counter(use.how for use in uses)
         if not uses:
             return "unused", ""
@@ -219,7 +219,7 @@ class RoleFinder:
             front = behind
         return False
 
-    def _vector(self, name: str, uses: list[Use], places: list[Standing], hows: Counter[str]) -> tuple[str, str]:
+    def _vector(self, name: str, uses: list[Use], places: list[OpLocation], hows: Counter[str]) -> tuple[str, str]:
         through = [one for use in uses for one in use.through if one in BOUNDED]
         normed = any(use.op.index in self.network.norms for use in uses)
         if through and not normed:
@@ -253,6 +253,6 @@ class RoleFinder:
             front = behind
         return False
 
-    def _mixes_streams(self, places: list[Standing]) -> bool:
+    def _mixes_streams(self, places: list[OpLocation]) -> bool:
         """Does it stand where several streams are one, and products mix them?"""
         return any(place.part == "stream" and place.stream in self.mixed for place in places)

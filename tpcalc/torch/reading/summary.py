@@ -22,8 +22,9 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class BranchSummary:
-    """One branch. ends: parameters that carry its size; gains: those that only a norm behind its matrices has; norm:
-    that norm, or ""; module: the one whose output is this branch times a constant, or ""; reads: parameters in it."""
+    """One branch. ends: parameters that carry its size; norm: what keeps them from carrying a multiplier, such as a
+    norm after matrices, or ""; module: the one whose output is this branch times a constant, or ""; reads: parameters in
+    it."""
 
     stream: int
     index: int
@@ -71,7 +72,7 @@ def summaries_of_branches(network: RecordedNetwork, stream: Stream, layers: set[
         yield BranchSummary(
             stream.index, branch.index, branch.index in layers, tuple(dict.fromkeys(
                 use.parameter for use in ends.carriers)), ends.ways,
-            network.tape.ops[ends.norm].place if ends.norm >= 0 else "",
+            _obstacle(network, ends),
             candidates[which][0] if 0 <= which < len(candidates) else "", branch.add.place,
             tuple(dict.fromkeys(use.parameter for use in branch.uses)))
 
@@ -90,6 +91,13 @@ def summary_of_stream(network: RecordedNetwork, stream: Stream, base: int, targe
     return StreamSummary(stream.index, len(stream.branches), base, target, tuple(op.place for op in stream.norms),
                          tuple(op.place for op in stream.factors), bool(more),
                          tuple(op.place for op in more if op not in learned))
+
+
+def _obstacle(network: RecordedNetwork, ends: BranchEnd) -> str:
+    """What keeps ends from carrying a multiplier: a norm after matrices, or a gain that is 1 + w."""
+    if ends.norm >= 0:
+        return network.tape.ops[ends.norm].place
+    return next((use.op.place for use in ends.carriers if "add" in use.through), "")
 
 
 def _returns(network: RecordedNetwork, branch: StreamBranch, candidates: list[tuple[str, int]]) -> int:
