@@ -117,6 +117,26 @@ def test_what_the_forward_pass_multiplies_by_is_not_counted_twice() -> None:
     assert sizes[1] == pytest.approx(sizes[0], rel=0.2)
 
 
+@pytest.mark.parametrize("how", ["product", "alpha", "quotient", "tensor", "in front", "in the module"])
+def test_a_multiplier_of_branches_that_the_model_has_is_taken_back(how: str) -> None:
+    """Depth-muP's m = L^(-1/2) in the forward pass, however it is written: nothing is left for matrices to carry."""
+    class Scaled(usual.ResMLP):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            x, m = self.read_in(x), len(self.layers)**-0.5
+            for first, act, last in self.layers:
+                h = act(first(x))
+                x = {"product": lambda: x + m * last(h), "alpha": lambda: torch.add(x, last(h), alpha=m),
+                     "quotient": lambda: x + last(h) / math.sqrt(len(self.layers)),
+                     "tensor": lambda: x + torch.tensor(m) * last(h), "in front": lambda: x + last(h * m),
+                     "in the module": lambda: x + (last(h) * m).view(x.shape)}[how]()
+            return self.out(x)
+
+    plan = tpt.plan(Scaled, dict(depth=2), dict(depth=8))
+    last, first = plan.entry("layers.7.2.weight"), plan.entry("layers.7.0.weight")
+    for setting in ("init", "lr", "eps"):
+        assert last.factor(setting) == pytest.approx(first.factor(setting)), (setting, last)
+
+
 def test_experts_and_routers_have_powers_of_their_own() -> None:
     plan = tpt.plan(models.Alternating, BASE, TARGET)
     router, up, down = (plan.entry(f"layers.7.1.{name}") for name in ("gate.weight", "up", "down"))

@@ -6,7 +6,7 @@ from typing import Callable
 
 from ...errors import NotCovered
 from .graph import CONSTANT
-from .kinds_of_ops import MOVES, PRODUCTS, REDUCTIONS
+from .kinds_of_ops import MOVES, PRODUCTS, REDUCTIONS, SUMS
 from .network import RecordedNetwork
 from .tape import Op
 from .uses import Use
@@ -39,6 +39,8 @@ def after(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
     for _ in range(FURTHEST):
         readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
         names += [op.name for op in readers if op.name not in MOVES][:1]
+        if len(readers) == 1 and readers[0].name in SUMS and readers[0].argument(1) == number:
+            factor *= abs(float(str(readers[0].arguments[1].get("alpha", 1))))  # torch.add(x, y, alpha=...)
         if len(readers) != 1 or readers[0].name not in PRODUCTS | MOVES or readers[0].name in CHOICES:
             break
         op = readers[0]

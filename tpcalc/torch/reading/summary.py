@@ -23,8 +23,8 @@ HALF = 0.5
 @dataclass(frozen=True)
 class BranchSummary:
     """One branch. ends: parameters that carry its size; norm: what keeps them from carrying a multiplier, such as a
-    norm after matrices, or ""; module: the one whose output is this branch times a constant, or ""; reads: parameters in
-    it."""
+    norm after matrices, or ""; module: the one whose output is this branch times a constant, or ""; reads: parameters
+    in it."""
 
     stream: int
     index: int
