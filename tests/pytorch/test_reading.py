@@ -197,11 +197,14 @@ class Spoilt(usual.ResMLP):  # type: ignore[misc,name-defined]
         if how == "merged":
             self.down = nn.ParameterList(torch.randn(4, n) for _ in range(depth))
             self.up = nn.ParameterList(torch.randn(n, 4) for _ in range(depth))
+        if how == "heads":
+            self.heads = nn.ModuleList(nn.Linear(n, 3) for _ in range(depth))
+            del self.out
         if how == "post-norm":
             self.norm = nn.LayerNorm(n)
 
     def forward(self, x: Any) -> Any:
-        x = self.read_in(x)
+        x, total = self.read_in(x), 0.0
         for i, layer in enumerate(self.layers):
             y = layer(x)
             if self.how == "gate":
@@ -220,12 +223,16 @@ class Spoilt(usual.ResMLP):  # type: ignore[misc,name-defined]
                 x = x + self.layers[0](x)
             elif self.how == "sequential":
                 x = y
-        return self.out(x)
+            elif self.how == "heads":
+                x = x + y
+                total = total + self.heads[i](x)
+        return total if self.how == "heads" else self.out(x)
 
 
 @pytest.mark.parametrize("how, message", [
     ("gate", "^mul in the model: changes the"), ("bounded", "tanh; add in"), ("merged", "activations; add in"),
     ("post-norm", "^native_layer_norm in norm: changes the"), ("damped", "^mul in the model: changes the"),
+    ("heads", "^heads.\\*.weight: got output, in no layer"),
     ("shared", "^layers.0.0.weight: got hidden, shared by several"), ("sequential", "nothing is added to a residual")])
 def test_what_is_not_covered_is_refused_with_its_operation(how: str, message: str) -> None:
     with pytest.raises(tp.NotCovered, match=message):

@@ -46,7 +46,7 @@ def planned(reading: Reading, unknown: str) -> Planned:
     parameters = []
     for pattern, names in patterns:
         role = reading.role(reading.names[names[0]])
-        as_base = _refusal(role, deeper)
+        as_base = _refusal(role, deeper) or _more_outside(reading, names, role)
         if as_base and unknown == "refuse":
             raise NotCovered(f"{pattern}: got {role.kind}, {as_base}; expected roles= that says what it is, or "
                              'unknown="as-base"')
@@ -82,6 +82,13 @@ def _refusal(role: Role, deeper: bool) -> str:
     if "made of several" in role.note or "shared" in role.note and deeper:
         return role.note
     return ""
+
+
+def _more_outside(reading: Reading, names: list[str], role: Role) -> str:
+    """Why parameters outside of layers, of which the target has more, have no known power; "" for others."""
+    if role.in_layers or len(names) == len({reading.names[name] for name in names}):
+        return ""
+    return "in no layer, and there are more of it in the target, as of heads after each layer"
 
 
 def _width(reading: Reading) -> float:
