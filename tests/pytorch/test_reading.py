@@ -117,7 +117,8 @@ def test_what_the_forward_pass_multiplies_by_is_not_counted_twice() -> None:
     assert sizes[1] == pytest.approx(sizes[0], rel=0.2)
 
 
-@pytest.mark.parametrize("how", ["product", "alpha", "quotient", "tensor", "in front", "in the module"])
+@pytest.mark.parametrize("how", ["product", "alpha", "quotient", "tensor", "in front", "on the matrix",
+                                 "in the module"])
 def test_a_multiplier_of_branches_that_the_model_has_is_taken_back(how: str) -> None:
     """Depth-muP's m = L^(-1/2) in the forward pass, however it is written: nothing is left for matrices to carry."""
     class Scaled(usual.ResMLP):  # type: ignore[misc,name-defined]
@@ -128,6 +129,7 @@ def test_a_multiplier_of_branches_that_the_model_has_is_taken_back(how: str) -> 
                 x = {"product": lambda: x + m * last(h), "alpha": lambda: torch.add(x, last(h), alpha=m),
                      "quotient": lambda: x + last(h) / math.sqrt(len(self.layers)),
                      "tensor": lambda: x + torch.tensor(m) * last(h), "in front": lambda: x + last(h * m),
+                     "on the matrix": lambda: x + F.linear(h, last.weight * m),
                      "in the module": lambda: x + (last(h) * m).view(x.shape)}[how]()
             return self.out(x)
 
@@ -197,14 +199,11 @@ class Spoilt(usual.ResMLP):  # type: ignore[misc,name-defined]
         if how == "merged":
             self.down = nn.ParameterList(torch.randn(4, n) for _ in range(depth))
             self.up = nn.ParameterList(torch.randn(n, 4) for _ in range(depth))
-        if how == "heads":
-            self.heads = nn.ModuleList(nn.Linear(n, 3) for _ in range(depth))
-            del self.out
         if how == "post-norm":
             self.norm = nn.LayerNorm(n)
 
     def forward(self, x: Any) -> Any:
-        x, total = self.read_in(x), 0.0
+        x = self.read_in(x)
         for i, layer in enumerate(self.layers):
             y = layer(x)
             if self.how == "gate":
@@ -223,20 +222,37 @@ class Spoilt(usual.ResMLP):  # type: ignore[misc,name-defined]
                 x = x + self.layers[0](x)
             elif self.how == "sequential":
                 x = y
-            elif self.how == "heads":
-                x = x + y
-                total = total + self.heads[i](x)
-        return total if self.how == "heads" else self.out(x)
+        return self.out(x)
 
 
 @pytest.mark.parametrize("how, message", [
     ("gate", "^mul in the model: changes the"), ("bounded", "tanh; add in"), ("merged", "activations; add in"),
     ("post-norm", "^native_layer_norm in norm: changes the"), ("damped", "^mul in the model: changes the"),
-    ("heads", "^heads.\\*.weight: got output, in no layer"),
     ("shared", "^layers.0.0.weight: got hidden, shared by several"), ("sequential", "nothing is added to a residual")])
 def test_what_is_not_covered_is_refused_with_its_operation(how: str, message: str) -> None:
     with pytest.raises(tp.NotCovered, match=message):
         tpt.plan(Spoilt, dict(depth=2, how=how), dict(depth=4, how=how))
+
+
+class Heads(usual.GPT):  # type: ignore[misc,name-defined]
+    """A head after each layer; the outputs are their sum."""
+
+    def __init__(self, n_layer: int) -> None:
+        super().__init__(n_layer, 16)
+        self.heads = nn.ModuleList(nn.Linear(16, 17) for _ in range(n_layer))
+        del self.lm_head
+
+    def forward(self, tokens: Any) -> Any:
+        x, total = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1])), 0.0
+        for block, head in zip(self.h, self.heads):
+            x = block(x)
+            total = total + head(self.ln_f(x))
+        return total
+
+
+def test_more_heads_are_no_layers() -> None:
+    with pytest.raises(tp.NotCovered, match=r"^heads.\*.weight: got output, in no layer"):
+        tpt.plan(Heads, dict(n_layer=2), dict(n_layer=4))
 
 
 def test_post_norm_is_planned_in_width() -> None:

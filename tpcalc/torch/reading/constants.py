@@ -68,6 +68,20 @@ def in_front(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]
     return factor, tuple(names)
 
 
+def on_itself(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
+    """What a parameter is multiplied with before it is used."""
+    made, factor, names = network.graph.made, 1.0, []
+    number = next((one for one in use.op.inputs if one in made and use.parameter in made[one].parameters), -1)
+    while (op := network.tape.maker(number)) is not None:
+        sources = [one for one in op.inputs if one in made]
+        if len(sources) != 1:
+            break
+        factor *= factor_of(network, op)
+        names += [op.name] if op.name not in MOVES else []
+        number = sources[0]
+    return factor, tuple(names)
+
+
 def grown(walk: Walk, base: RecordedNetwork, use: Use, target: RecordedNetwork, twin: Use) -> float:
     """By how much such a number grows; 1 where other operations stand there."""
     (before, names), (later, others) = walk(base, use), walk(target, twin)

@@ -17,7 +17,7 @@ from ...groups.roles import ROLES
 from ..streams import MAKE
 from .building import Config, Make, NotRun, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
-from .constants import after, grown, in_front
+from .constants import after, grown, in_front, on_itself
 from .branch_end import BranchEnd
 from .kinds_of_ops import ATTENTIONS
 from .layers import extras, layers
@@ -233,7 +233,9 @@ def _with_forward(role: Role, network: RecordedNetwork, other: RecordedNetwork, 
         if use.how != again.how or use.how not in ("matrix", "gather", "bias"):
             continue
         front = grown(in_front, network, use, other, again) if use.how == "matrix" else 1.0
-        later = grown(after, network, use, other, again) if role.ends or role.kind in ENTRIES else 1.0
+        at_ends = role.ends or role.kind in ENTRIES or network.place(use).part in ("in", "out")
+        later = grown(after, network, use, other, again) if at_ends else 1.0
+        later *= grown(on_itself, network, use, other, again)
         if role.kind == "tied" and use.how == "matrix":
             at_head = front * later
         else:
