@@ -29,7 +29,7 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/_checks.py real_number": "likewise, as one number",
     "tpcalc/_checks.py _exactly": "likewise, as an exact one",
     "tpcalc/_checks.py asked": "a function of the user's",
-    "tpcalc/torch/planning.py _taken": "a model of the user's, on a batch that nobody asked it to take",
+    "tpcalc/torch/reading/building.py network_of": "a model of the user's, on a batch that nobody asked it to take",
     "tpcalc/derivations/mathml.py _element": "the converter's errors for formulas that are not well formed",
     "tpcalc/_files.py arrays_of": "a file that may be damaged",
     "tpcalc/results/saved.py damaged": "likewise, and what is in it",

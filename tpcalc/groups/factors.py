@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import sympy as sp
@@ -13,11 +13,13 @@ from ..classification.faithful import direction_power, faithful_rate
 from ..classification.own_block import own_settings_of, width_of
 from ..classification.recipe import (
     ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realize, visible_decay)
+from ..errors import NotCovered
 from ..parametrizations import DepthChoices, Scaling, width_recipe
 from ..parametrizations.recipes import POST_NORM, NamedRecipe
 from .roles import Parameter
 
 OPTIMIZERS = ("sgd", "momentum", *ADAMS, "muon")
+ORTHOGONALIZED = ("hidden", "branch output", "router", "expert", "token mixing")
 SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
 ZERO = sp.Integer(0)
 DEPTH = "tensor_programs_vi/definition_41"
@@ -34,6 +36,10 @@ class RolePowers:
     eps: sp.Expr = ZERO
     weight_decay: sp.Expr = ZERO
     forward: sp.Expr = ZERO
+
+    def plus(self, other: "RolePowers") -> "RolePowers":
+        """The powers of a product."""
+        return RolePowers(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def folded(self, optimizer: str) -> "RolePowers":
         """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
@@ -55,7 +61,7 @@ def optimizer_of_role(parameter: Parameter, optimizer: str) -> str:
     """Whose directions move this parameter: Muon takes the matrices of layers, and AdamW all others."""
     if optimizer != "muon":
         return optimizer
-    return SIGN if parameter.in_layers and parameter.is_matrix else "adamw"
+    return SIGN if parameter.in_layers and parameter.role in ORTHOGONALIZED else "adamw"
 
 
 @lru_cache(maxsize=None)
@@ -129,15 +135,72 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> R
     A recipe that is published with one eps for all parameters has it outside of layers too.
     """
     own = optimizer_of_role(parameter, optimizer)
+    if parameter.role == "stream factor":  # updates of all layers' factors are aligned, and no multiplier scales them
+        return RolePowers(lr=sp.Integer(-1))
     choices = depth_choices(name, optimizer, own)
     eps = choices.gradient_power if choices.eps is None else choices.eps
     if not parameter.in_layers:
         published = named_recipe(name).choices
         outside = eps if published is None or published.eps is None else published.eps
         return RolePowers(eps=outside if one_eps(name) and own in ADAMS else ZERO)
-    last = parameter.role == "branch output" or parameter.role == "bias" and parameter.of_output
+    last = parameter.role == "branch output" or parameter.of_output
     return RolePowers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
                       choices.weight_decay or ZERO, choices.branch if last else ZERO)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What grows, from base to target: "L", "n", "fan-in", "fan-out" or a number of the forward pass, by a factor; and
+    the powers of it that a parameter's settings have."""
+
+    symbol: str
+    factor: float
+    powers: RolePowers
+
+
+def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,
+                  factor: sp.Expr | None = None) -> tuple[Growth, ...]:
+    """What grows of a parameter with the width, and the powers of it: n where all that grows does as the width does,
+    and else fan-in and fan-out by themselves.
+
+    Matrices that keep activations of order one start like fan-in^(-1/2) where fan-out grows as much or more; where it
+    grows less, updates outgrow initial products, which are the smaller for it.
+    """
+    if parameter.use is None:
+        return (Growth("n", width, width_powers(parameter, optimizer, shared_eps, factor)),) if width != 1 else ()
+    use, own = parameter.use, optimizer_of_role(parameter, optimizer)
+    uniform = {use.fan_in, use.fan_out} <= {1, width}
+    if factor is not None and own == SIGN and use.fan_in != use.fan_out:
+        raise NotCovered(f"{parameter.pattern}: fan-in grows by {use.fan_in:g} and fan-out by {use.fan_out:g}, with a "
+                         "recipe that multiplies updates by a factor of them; expected both to grow alike")
+    ins, outs = _fan_powers(parameter, own, use.fan_out >= use.fan_in)
+    fans = tuple(Growth("n" if uniform else name, grown, powers) for name, grown, powers in (
+        ("fan-in", use.fan_in, ins), ("fan-out", use.fan_out, outs)) if grown != 1)
+    if uniform and len(fans) == 2:
+        fans = (Growth("n", width, fans[0].powers.plus(fans[1].powers)),)
+    if factor is not None and own == SIGN and fans:
+        power = width_of(factor)
+        fans = (*fans, Growth("n", width, RolePowers(lr=-power, weight_decay=power)))
+    if shared_eps and own in ADAMS and width != 1:
+        smallest = _width_powers(1, False, own).eps
+        fans = (*(replace(one, powers=replace(one.powers, eps=ZERO)) for one in fans),
+                Growth("n", width, RolePowers(eps=smallest)))
+    return fans
+
+
+def _fan_powers(parameter: Parameter, own: str, out_grows_more: bool) -> tuple[RolePowers, RolePowers]:
+    """Powers of fan-in and of fan-out: those of a head, of which fan-in alone grows, and those of an embedding; both
+    together are those of a hidden matrix."""
+    if parameter.role == "tied":
+        return RolePowers(forward=_width_powers(2, False, own).init), _width_powers(0, False, own)
+    if not parameter.is_matrix:
+        return RolePowers(), _width_powers(0, True, own)
+    ins, outs, both = (_width_powers(layer, False, own) for layer in (2, 0, 1))
+    if own == SIGN:  # orthogonal directions, of spectral norm 1, where fan-out over fan-in, to the power 1/2, is wanted
+        ins, outs = replace(ins, lr=both.init, weight_decay=-both.init), replace(outs, lr=-both.init,
+                                                                                 weight_decay=both.init)
+    start = (both.init, ZERO) if out_grows_more else (ins.init, both.init - ins.init)
+    return replace(ins, init=start[0]), replace(outs, init=start[1])
 
 
 def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
@@ -164,11 +227,11 @@ def _own_width_powers(parameter: Parameter, optimizer: str) -> RolePowers:
     own = optimizer_of_role(parameter, optimizer)
     if own == SIGN:  # matrices whose direction is orthogonal move by their own size at any width
         return RolePowers(init=_width_powers(1, False, SIGN).init)
-    fixed = parameter.role in ("gain", "bias") and not any(parameter.grows)
+    fixed = not parameter.is_matrix and not any(parameter.grows)
     if fixed:
         return _width_powers(2, True, own)
     layer = {"hidden": 1, "branch output": 1, "output": 2}.get(parameter.role, 0)
-    found = _width_powers(layer, parameter.role in ("gain", "bias"), own)
+    found = _width_powers(layer, not parameter.is_matrix, own)
     if parameter.role == "tied":  # the head reads it with the multiplier that an output matrix carries in its entries
         found = RolePowers(found.init, found.lr, found.eps, found.weight_decay, _width_powers(2, False, own).init)
     return found

@@ -11,6 +11,12 @@ from ..errors import NotCovered
 
 Shape = tuple[int, ...]
 DIGITS = re.compile(r"\d+")
+WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # what wrappers add to names
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name without what torch.compile, DDP, FSDP and checkpointing add to it."""
+    return ".".join(part for part in name.split(".") if part not in WRAPPERS).removeprefix("module.")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Iterable, Mapping
+
+import sympy as sp
 
 from .. import _checks
 from .._types import Fields, Value
@@ -13,9 +16,9 @@ from ..classification.recipe import named_recipe
 from ..parametrizations import Scaling
 from .exports import FORMATS
 from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, RolePowers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of_role,
-    width_powers)
-from .names import Shape
+    ADAMS, DEPTH, SIGN, WIDTH, Growth, RolePowers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of_role,
+    width_growths)
+from .names import Shape, plain_name
 from .roles import Parameter, Roles, find_roles
 
 CLIPPING = ("a multiplier that is part of a matrix trains as one in the forward pass does, but not where gradients are "
@@ -26,32 +29,34 @@ HEADS = ("where heads grow with the width, attention logits are to be divided by
 
 @dataclass(frozen=True)
 class PlanEntry:
-    """One pattern of parameters. depth, width: powers; factors: what to multiply the base's settings with; forward: the
-    factor that is left for the forward pass, 1 where it is part of the parameter."""
+    """One pattern of parameters. growths: the depth, the width and whatever else grows, with powers; factors: what to
+    multiply the base's settings with; forward: the factor that is left for the forward pass, 1 where it is part of the
+    parameter."""
 
     parameter: Parameter
     optimizer: str
-    depth: RolePowers
-    width: RolePowers
-    depth_multiplier: float
-    width_multiplier: float
+    growths: tuple[Growth, ...]
 
     def factor(self, name: str) -> float:
         """What to multiply the base's setting with; name: "init", "lr", "eps", "weight_decay" or "forward"."""
-        depth, width = float(getattr(self.depth, name)), float(getattr(self.width, name))
-        return float(self.depth_multiplier**depth * self.width_multiplier**width)
+        return prod((one.factor**float(getattr(one.powers, name)) for one in self.growths), start=1.0)
 
     def power(self, name: str) -> str:
-        """The powers of the depth L and of the width n, as text."""
-        parts = [f"{base}^{power}" if power.is_Integer and power >= 0 else f"{base}^({power})" for base, power in (
-            ("L", getattr(self.depth, name)), ("n", getattr(self.width, name))) if power != 0]
-        return " ".join(parts) or "1"
+        """The powers of the depth L, of the width n and of whatever else grows, as text."""
+        powers = [(one.symbol, getattr(one.powers, name)) for one in self.growths]
+        return " ".join(f"{base}^{power}" if power.is_Integer and power >= 0 else f"{base}^({power})"
+                        for base, power in powers if power != 0) or "1"
+
+    @property
+    def depth(self) -> RolePowers:
+        """Powers of the depth alone."""
+        return next((one.powers for one in self.growths if one.symbol == "L"), RolePowers())
 
     @property
     def why(self) -> str:
         """Keys of the ledger that the powers rest on."""
-        keys = [key for key, powers in ((DEPTH, self.depth), (WIDTH, self.width)) if powers != RolePowers()]
-        return ", ".join(keys) or "as in the base"
+        keys = [DEPTH if one.symbol == "L" else WIDTH for one in self.growths if one.powers != RolePowers()]
+        return ", ".join(dict.fromkeys(keys)) or "as in the base"
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,14 +89,18 @@ class Plan(Short, Tabled):
         layers = self.roles.layers
         head = (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
                 f"{self.roles.width:g}")
-        lines = [f"in forward: multiply what {module} returns by {factor:.6g}"
+        lines = [f"in forward: multiply what {module or 'the model'} returns by {factor:.6g}"
                  for module, factor in self.multipliers().items()]
         return "\n".join([head, text_table(self.rows), *lines, *(f"note: {note}" for note in self.notes)])
 
     def entry(self, name: str) -> PlanEntry:
         """The entry of the parameter of this name; ``ValueError`` where the plan has none."""
-        name = name.removeprefix("_orig_mod.").removeprefix("module.")
+        name = plain_name(name)
         pattern = self.roles.layers.pattern(name)
+        for names in ("names", "base_names"):
+            for entry in self.entries:
+                if name in getattr(entry.parameter, names):
+                    return entry
         for entry in self.entries:
             if entry.parameter.pattern == pattern:
                 return entry
@@ -137,11 +146,12 @@ class Plan(Short, Tabled):
         return list(groups.values())
 
     def multipliers(self) -> dict[str, float]:
-        """{pattern of a module: the factor that what it returns has to be multiplied with, in the forward pass}."""
+        """{pattern of a module, "" for the model: the factor that what it returns has to be multiplied with, in the
+        forward pass}."""
         behind = dict(self.unfolded)
-        return {behind.get(entry.parameter.module, entry.parameter.head or entry.parameter.module):
-                entry.factor("forward") for entry in self.entries
-                if entry.parameter.is_matrix and entry.factor("forward") != 1}
+        return {behind.get(one.parameter.module, one.parameter.module if one.parameter.head is None
+                           else one.parameter.head): one.factor("forward") for one in self.entries
+                if one.parameter.is_matrix and one.factor("forward") != 1}
 
     def to(self, form: str) -> Value:
         """Overrides as other trainers take them, factors relative to the base's settings.
@@ -187,23 +197,32 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
     >>> found.entry("h.3.proj.weight").factor("lr"), found.entry("h.3.fc.weight").factor("lr"), found.multipliers()
     (0.25, 0.5, {})
     """
-    optimizer = checked_optimizer(optimizer)
     forward = _checks.choice("forward", forward, ("gauge", "multiplier"))
     _checks.choice("width", width, ("muP",))
     found = find_roles(base, target, ties)
-    entries = []
+    return plan_of_roles(found, recipe, checked_optimizer(optimizer), forward, unfolded,
+                         (HEADS,) if found.width != 1 else ())
+
+
+def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: str,
+                  unfolded: Mapping[str, str] = MappingProxyType({}), notes: tuple[str, ...] = ()) -> Plan:
+    """A plan from roles, whatever told them; the other arguments are those of ``plan_shapes``."""
+    entries, clips = [], False
     for parameter in found.parameters:
-        own = optimizer_of_role(parameter, optimizer)
+        own, use = optimizer_of_role(parameter, optimizer), parameter.use
+        if use is not None and use.as_base:
+            entries.append(PlanEntry(parameter, own, ()))
+            continue
         depth = depth_powers(parameter, recipe, optimizer)
         if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
-            depth = depth.folded(own)
-        across = RolePowers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe),
-                                                                    named_recipe(recipe).factor)
-        entries.append(PlanEntry(parameter, own, depth, across, found.layers.multiplier, found.width))
-    notes = assumed(recipe, optimizer)
-    if forward == "gauge" and any(e.depth != depth_powers(e.parameter, recipe, optimizer) for e in entries):
-        notes.append(CLIPPING)
-    if found.width != 1:
-        notes.append(HEADS)
+            depth, clips = depth.folded(own), True
+        growths = [Growth("L", found.layers.multiplier if use is None else use.depth, depth),
+                   *width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)]
+        if use is not None and use.forward != 1:  # what the forward pass already has is taken back
+            growths.append(Growth("forward", use.forward, RolePowers(forward=sp.Integer(-1)).folded(own)))
+        if parameter.role == "tied" and use is not None and use.forward != use.at_head:
+            growths.append(Growth("head", use.forward / use.at_head, RolePowers(forward=sp.Integer(1))))
+        entries.append(PlanEntry(parameter, own, tuple(growths)))
+    said = [*assumed(recipe, optimizer), *((CLIPPING,) if clips else ()), *notes]
     return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
-                tuple(notes))
+                tuple(said))

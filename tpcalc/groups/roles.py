@@ -10,23 +10,42 @@ from typing import Iterable, Mapping
 
 from .names import LayerCount, Shape, find_layers, shapes_of
 
-ROLES = ("input", "hidden", "branch output", "gain", "bias", "output", "tied")
+MATRICES = ("input", "tied", "hidden", "branch output", "output", "router", "expert", "convolution", "token mixing",
+            "stream matrix", "fixed matrix")
+VECTORS = ("gain", "bias", "branch scale", "stream factor", "scale", "table", "recurrence")
+UNREAD = ("stream mixing", "unused", "not understood")
+ROLES = (*MATRICES, *VECTORS, *UNREAD)  # names and shapes tell the first ones of both kinds; a reading tells all
 LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out dense_4h_to_h "
                      "to_out "
                      "w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
 INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem|^in$)", re.I)
 OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$|^fc$)", re.I)
-MATRICES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
+MATRIX_NAMES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
 STRANGE = re.compile(r"(router|expert|moe|switch|lora|layer_?scale|^ls\d*$|rezero|(resid|skip)\w*(lambda|scale|alpha))",
                      re.I)
 NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a head, of residual networks"
 
 
 @dataclass(frozen=True)
+class ParameterGrowth:
+    """What a reading knows of a parameter besides. fan_in, fan_out: by how much they grow; depth: by how much the
+    layers of its stream become more; forward: by how much what the forward pass multiplies its product with grows,
+    at_head: the same where a tied matrix is the head; as_base: whether it is left as it is."""
+
+    fan_in: float = 1.0
+    fan_out: float = 1.0
+    depth: float = 1.0
+    forward: float = 1.0
+    at_head: float = 1.0
+    as_base: bool = False
+
+
+@dataclass(frozen=True)
 class Parameter:
     """All parameters of one pattern. role: one of ``ROLES``; in_layers: whether there is one a layer; width: by how
-    much its growing dimensions grow, 1 where none does; names: of the target's; module: that it belongs to."""
+    much its growing dimensions grow, 1 where none does; names: of the target's; base_names: of the base's; module: that
+    it belongs to; use: None where names and shapes are all that is known."""
 
     pattern: str
     role: str
@@ -35,8 +54,10 @@ class Parameter:
     width: float
     names: tuple[str, ...]
     grows: tuple[bool, ...] = ()
-    of_output: bool = False  # a bias of the head, or of the last matrix of a branch
-    head: str = ""  # the module that is the head, where it is tied to an embedding
+    of_output: bool = False  # a bias of the head, or what a branch ends in besides a matrix of this role
+    head: str | None = None  # the module that is the head, where it is tied to an embedding
+    base_names: tuple[str, ...] = ()
+    use: ParameterGrowth | None = None
 
     @property
     def module(self) -> str:
@@ -45,7 +66,7 @@ class Parameter:
 
     @property
     def is_matrix(self) -> bool:
-        return self.role not in ("gain", "bias")
+        return self.role not in VECTORS
 
 
 @dataclass(frozen=True)
@@ -99,9 +120,10 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
             pattern, shape, ratios, not any(inside[:i]), tied.get(pattern, ()), width)
         of_output = pattern in last or role == "bias" and not inside[i] and max(ratios, default=1) == 1
         _understood(pattern, role, inside[i], ratios, width)
-        head = next((name for name in tied.get(pattern, ()) if OUTPUTS.search(name)), "") if role == "tied" else ""
+        head = next((name for name in tied.get(pattern, ()) if OUTPUTS.search(name)), None) if role == "tied" else None
         found.append(Parameter(pattern, role, inside[i], shape, max(ratios, default=1.0), tuple(by_pattern[pattern]),
-                               tuple(ratio != 1 for ratio in ratios), of_output, head.rpartition(".")[0]))
+                               tuple(ratio != 1 for ratio in ratios), of_output,
+                               None if head is None else head.rpartition(".")[0]))
     return Roles(layers, width, tuple(found))
 
 
@@ -142,7 +164,8 @@ def _in_layers(pattern: str, shape: Shape, last: set[str]) -> str:
         raise ValueError(f"{pattern}: of shape {shape}, not understood; {NOT_UNDERSTOOD}")
     if len(sizes) == 1:
         return _vector(pattern, leaf)
-    if not MATRICES.search(leaf) or INPUTS.search(_part(pattern, -2)) and not _part(pattern, -2) in LAST_OF_BRANCH or (
+    module = _part(pattern, -2)
+    if not MATRIX_NAMES.search(leaf) or INPUTS.search(module) and module not in LAST_OF_BRANCH or (
             _part(pattern, -2) in ("gate", "wg") and 4 * sizes[0] < sizes[1]):
         raise ValueError(f"{pattern}: of shape {shape}, not understood in a layer; {NOT_UNDERSTOOD}")
     return "branch output" if pattern in last else "hidden"

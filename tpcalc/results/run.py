@@ -175,7 +175,7 @@ class Run:
         from . import saved
         from .outputs_alone import OutputsAlone
 
-        arrays, words = saved.read(path)
+        arrays, words = saved.read_arrays(path)
         if problem is not None:
             _checks.instance("problem", problem, Problem, "a tp.Problem or None")
         elif isinstance(words["problem"], str):

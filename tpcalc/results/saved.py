@@ -161,7 +161,7 @@ def write_arrays(path: Any, arrays: Mapping[str, np.ndarray | None], words: Json
     part.replace(target)
 
 
-def read(path: Any) -> tuple[dict[str, np.ndarray], Json]:
+def read_arrays(path: Any) -> tuple[dict[str, np.ndarray], Json]:
     """What ``write_arrays`` wrote of a run; raises ``ValueError``, naming the file, where it is not there, is damaged,
     or is no saved run."""
     if not isinstance(path, (str, PathLike)):

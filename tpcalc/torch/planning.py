@@ -1,9 +1,12 @@
-"""``plan``: the factors for the model you have, from its shapes, and probed where it runs."""
+"""``plan``: the factors for the model you have, from a reading of it."""
 
 from __future__ import annotations
 
+import copy
+import math
 from dataclasses import dataclass
-from typing import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Mapping, Sequence
 
 import torch
 from torch.nn import Module as Model
@@ -11,22 +14,53 @@ from torch.nn import Module as Model
 from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
-from ..groups.names import Shape
-from ..groups.factors import depth_choices, optimizer_of_role
+from ..groups.factors import SIGN, checked_optimizer, depth_choices
+from ..groups.names import Shape, plain_name
+from ..groups.plan import plan_of_roles
 from ..parametrizations import Scaling
-from .probing import normalized_branches
-from .streams import MAKE, build, drawn_batch
+from .reading.building import Config, Make, NotRun, batch_for, is_small, on_meta
+from .reading.claims import entry_sizes
+from .reading.planned import planned
+from .reading.reading import Reading, read
+from .streams import MAKE, build
 
-Config = Mapping[str, object]
-Make = Callable[..., Model]
+
+DRAWS = 4    # of initial weights, before small models are said to differ
+SAME = 1.25  # a width that doubles changes sizes by 2^(1/2) or more where it does
 
 
 @dataclass(frozen=True, repr=False)
 class ModelPlan(Plan):
-    """A plan that can set initial sizes, since it knows how the base is made. make, base: as given to ``plan``."""
+    """A plan that can set initial sizes, since it knows how the base is made.
+
+    make, base: as given to ``plan``; reading: what its roles rest on, None where names and shapes told them; behind:
+    modules to multiply, with factors.
+    """
 
     make: Make = Model
     base: Config = ()  # type: ignore[assignment]
+    reading: Reading | None = None
+    behind: tuple[tuple[str, float], ...] = ()
+
+    def multipliers(self) -> dict[str, float]:
+        """As in ``Plan``, and modules that return a branch behind which a norm stands."""
+        return {**super().multipliers(), **{module: factor for module, factor in self.behind if factor != 1}}
+
+    def explain(self, pattern: str) -> str:
+        """What the reading knows of the parameters that match, and the powers of their settings. Raises ``ValueError``
+        where none matches."""
+        entries = [one for one in self.entries if fnmatchcase(one.parameter.pattern, pattern)
+                   or any(fnmatchcase(name, pattern) for name in one.parameter.names)]
+        if not entries:
+            raise ValueError(f"pattern: got {pattern!r}, which no parameter matches; expected names or patterns")
+        lines = []
+        for entry in entries[:1]:
+            if self.reading is not None and entry.parameter.base_names:
+                lines.append(self.reading.explain(entry.parameter.base_names[0]))
+            lines += [f"  {name}: {entry.power(name)} = {entry.factor(name):.4g}" for name in (
+                "init", "lr", "eps", "weight_decay", "forward") if entry.power(name) != "1"]
+            lines.append(f"  why: {entry.why}")
+        return "\n".join(lines)
 
     def init_(self, model: Model, seed: int = 0) -> Model:
         """Give every parameter the size that it has in the base, times its factor; in place, and returns the model.
@@ -38,41 +72,52 @@ class ModelPlan(Plan):
         Raises ``ValueError`` for parameters on the meta device, that are not finite (a model after ``to_empty`` has to
         be initialized first), and of a pattern that is zero here and not in the base.
         """
-        small, large = self._sizes(build(self.make, self.base, seed)), self._sizes(model)
-        for pattern, size in large.items():
-            if not size < float("inf") or size == 0 and small[pattern] != 0:
-                raise ValueError(f"{pattern}: got values of root mean square {size:g}, {small[pattern]:g} in the "
+        small, large = _sums(build(self.make, self.base, seed)), _sums(model)
+        entries = {name: self.entry(name) for name in large}
+        groups: dict[str, list[str]] = {}
+        for name, entry in entries.items():
+            groups.setdefault(entry.parameter.pattern, []).append(name)
+        factors = {}
+        for pattern, names in groups.items():
+            entry = entries[names[0]]
+            twins = entry.parameter.base_names or [one for one in small if self.entry(one) is entry]
+            before, now = (_size([sums[one] for one in given]) for sums, given in ((small, twins), (large, names)))
+            if not now < float("inf") or now == 0 and before != 0:
+                raise ValueError(f"{pattern}: got values of root mean square {now:g}, {before:g} in the "
                                  "base; expected a model that is initialized, in its own way")
+            factors[pattern] = before * entry.factor("init") / now if before else 0.0
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                entry = self.entry(name)
-                if small[entry.parameter.pattern]:
-                    size = small[entry.parameter.pattern] * entry.factor("init")
-                    parameter.mul_(size / large[entry.parameter.pattern])
-                else:
-                    parameter.zero_()
+                factor = factors[entries[plain_name(name)].parameter.pattern]
+                parameter.mul_(factor) if factor else parameter.zero_()
         return model
 
-    def _sizes(self, model: Model) -> dict[str, float]:
-        """Pattern -> root mean square of what it stands for."""
-        sums: dict[str, list[float]] = {}
-        for name, parameter in model.named_parameters():
-            if parameter.is_meta:
-                raise ValueError(f"{name}: got on the meta device; expected models with values")
-            one = sums.setdefault(self.entry(name).parameter.pattern, [0.0, 0.0])
-            one[0] += float(parameter.detach().double().square().sum())
-            one[1] += parameter.numel()
-        return {pattern: (total / count)**0.5 for pattern, (total, count) in sums.items()}
+
+def _sums(model: Model) -> dict[str, tuple[float, int]]:
+    """Parameter -> the sum of its squares, and how many there are."""
+    found = {}
+    for name, parameter in model.named_parameters():
+        if parameter.is_meta:
+            raise ValueError(f"{name}: got on the meta device; expected models with values")
+        found[plain_name(name)] = float(parameter.detach().double().square().sum()), parameter.numel()
+    return found
 
 
-def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "depth-mup", optimizer: str = "adamw",
-         forward: str = "gauge", batch: object = None, width: str = "muP") -> ModelPlan:
+def _size(sums: Sequence[tuple[float, int]]) -> float:
+    """The root mean square of several parameters together."""
+    return float((sum(one for one, _ in sums) / max(1, sum(count for _, count in sums)))**0.5)
+
+
+def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
+         recipe: str | Scaling = "depth-mup", optimizer: str = "adamw", forward: str = "gauge", batch: object = None,
+         width: str = "muP", roles: Mapping[str, str] | None = None, reading: Reading | None = None,
+         unknown: str = "refuse") -> ModelPlan:
     """What to set for ``make(**target)`` so that it trains as ``make(**base)`` does.
 
     Parameters
     ----------
     make:
-        returns a ``torch.nn.Module``. It is called on the meta device for shapes, and once with values, for the base.
+        returns a ``torch.nn.Module``; or, with the target in place of base, a model or a configuration of transformers.
     base, target:
         its arguments, for the model whose settings are right and for the one that is wanted.
     recipe, optimizer, forward, width:
@@ -80,14 +125,18 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
         exact for SGD (learning rate times m^2), Adam and AdamW (rate times m, eps and decay over m), not where
         gradients are clipped by their global norm. Where something normalizes after that matrix, ``multipliers()``
         says which module's output to multiply.
-    batch:
-        what the model takes; None draws one. The base is run on it, to see that layers pass the stream on as it is when
-        the matrices taken to be last are zero, and where something normalizes.
+    batch, roles:
+        as in ``tpcalc.torch.read``, which says what parameters do.
+    reading:
+        what ``read`` returned for these models; None reads them. A model that does not run on a drawn batch is planned
+        by names and shapes, which a note says.
+    unknown:
+        "refuse", or "as-base" for parameters that are not understood: they keep the base's settings, which notes say.
 
     Returns a plan: ``print`` it, ``plan.init_(model)``, ``plan.groups(model, lr=...)``, ``plan.multipliers()``,
-    ``plan.to("json")``. Raises ``ValueError`` naming the parameter that is not understood. Source: Tensor Programs VI,
-    Definition 4.1 [tensor_programs_vi/definition_41]; Meta-Principled Family, (2.4) to (2.8)
-    [meta_principled/translation].
+    ``plan.explain(pattern)``, ``plan.to("json")``. Raises ``NotCovered`` naming the parameter that is not understood,
+    or the operation on the stream that no power of the depth is known for. Source: Tensor Programs VI, Definition 4.1
+    [tensor_programs_vi/definition_41]; Meta-Principled Family, (2.4) to (2.8) [meta_principled/translation].
 
     >>> import torch
     >>> from torch import nn
@@ -109,40 +158,79 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
     >>> sorted({group["lr"] for group in optimizer.param_groups})
     [6.25e-05, 0.00025, 0.001]
     """
+    if target is None:
+        make, base, target = two_models(make, base)
     _checks.function("make", make, MAKE, optional=False)
     for name, config in (("base", base), ("target", target)):
         _checks.instance(name, config, Mapping, "a dictionary of arguments of make")
-    (small, ties), (large, _) = meta_shapes(make, base), meta_shapes(make, target)
-    found = plan_shapes(small, large, recipe, optimizer, forward, width, ties)
-    unfolded: dict[str, str] = {}
-    notes: tuple[str, ...] = ()
-    if any(depth_choices(recipe, found.optimizer, optimizer_of_role(p, found.optimizer)).branch != 0
-           for p in found.roles.parameters if p.in_layers):
-        live = build(make, base, seed=0).eval()
-        taken, failure = _taken(live) if batch is None else (batch, "")
-        if failure:
-            notes = (f"the base could not be run on a batch that was drawn ({failure}), so that the last matrices of "
-                     "branches are those that names and shapes tell; give batch= for a look at it",)
-        else:
-            unfolded = normalized_branches(live, found.roles, taken)
-    if unfolded:
-        found = plan_shapes(small, large, recipe, optimizer, forward, width, ties, unfolded)
+    _checks.choice("unknown", unknown, ("refuse", "as-base"))
+    small, ties = meta_shapes(make, base)
+    optimizer, forward = checked_optimizer(optimizer), _checks.choice("forward", forward, ("gauge", "multiplier"))
+    try:
+        found = read(make, base, target, batch, roles) if reading is None else reading
+    except NotRun as refusal:
+        shapes = plan_shapes(small, meta_shapes(make, target)[0], recipe, optimizer, forward, width, ties)
+        note = (f"the base could not be run on a batch that was drawn ({refusal.kind}), so that roles are those that "
+                "names and shapes tell; give batch= for a look at it")
+        return _model_plan(shapes, make, base, (note,))
+    _checks.choice("width", width, ("muP",))
+    told = planned(found, unknown)
+    if forward == "multiplier":
+        for end, module in told.returning.items():
+            if not module:
+                raise NotCovered(f"{end}: got a branch that no module returns, with forward='multiplier'; expected "
+                                 "modules that return branches, or forward='gauge'")
+    result = plan_of_roles(told.roles, recipe, optimizer, forward, told.returning if forward == "multiplier" else {},
+                           told.notes)
+    own = SIGN if optimizer == "muon" else optimizer
+    power = float(depth_choices(recipe, optimizer, own).branch)
+    made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
+    if made.roles.width != 1 and is_small(on_meta(make, target)):
+        _require_sizes(made, make, base, target, batch)
+    return made
+
+
+def _require_sizes(made: ModelPlan, make: Make, base: Config, target: Config, batch: object) -> None:
+    """Raise ``NotCovered`` unless what enters the layers of the target, with its initial sizes, is as large as in the
+    base: a number of the forward pass that grows, and was not seen, would make it another."""
+    logs: list[list[float]] = []
+    for seed in range(DRAWS):
+        small, large = build(make, base, seed=seed), made.init_(build(make, target, seed=seed))
+        taken = batch_for(small) if batch is None else batch
+        logs.append([math.log(two / one) if one and two else 0.0 for one, two in zip(
+            entry_sizes(small, taken), entry_sizes(large, taken))])
+        off = [sum(one) / len(one) for one in zip(*logs)]
+        if all(abs(one) < math.log(SAME) for one in off):
+            return
+    worst = max(range(len(off)), key=lambda i: abs(off[i]))
+    raise NotCovered(f"stream {worst}: what enters its layers is {math.exp(off[worst]):.3g} times as large in the "
+                     "target as in the base, with the plan's initial sizes; expected roles= for what was misread")
+
+
+def _model_plan(found: Plan, make: Make, base: Config, notes: tuple[str, ...], reading: Reading | None = None,
+                behind: tuple[tuple[str, float], ...] = ()) -> ModelPlan:
     return ModelPlan(found.recipe, found.optimizer, found.forward, found.roles, found.entries, found.unfolded,
-                     (*found.notes, *notes), make, dict(base))
+                     (*found.notes, *notes), make, dict(base), reading, behind)
 
 
-def _taken(model: Model) -> tuple[object, str]:
-    """A drawn batch that a model takes, and nothing; or nothing, and the name of what was raised."""
-    try:
-        batch = drawn_batch(model)
-    except NotCovered as refusal:
-        return None, type(refusal).__name__
-    try:
-        with torch.no_grad():
-            model(batch)
-    except Exception as error:  # the user's own code, on data that nobody asked it to take
-        return None, type(error).__name__
-    return batch, ""
+def two_models(small: object, large: object) -> tuple[Make, Config, Config]:
+    """make, base and target for two models, or for two configurations of transformers."""
+    given = {"base": small, "target": large}
+    if all(isinstance(one, torch.nn.Module) for one in given.values()):
+        return (lambda which: copy.deepcopy(given[which])), {"which": "base"}, {"which": "target"}
+    if all(hasattr(one, "model_type") and hasattr(one, "architectures") for one in given.values()):
+        return (lambda which: _from_configuration(given[which])), {"which": "base"}, {"which": "target"}
+    raise ValueError(f"target: got None, with {_checks.short(small)} and {_checks.short(large)}; expected make, base "
+                     "and target, two models, or two configurations of transformers")
+
+
+def _from_configuration(config: object) -> Model:
+    """The model that a configuration of transformers is of: of its first architecture, or a causal language model."""
+    import transformers  # type: ignore[import-not-found]
+    names = getattr(config, "architectures", None)
+    if names:
+        return getattr(transformers, names[0])(config)
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
 def meta_shapes(make: Make, config: Config) -> tuple[dict[str, Shape], list[tuple[str, ...]]]:
@@ -153,6 +241,6 @@ def meta_shapes(make: Make, config: Config) -> tuple[dict[str, Shape], list[tupl
         raise ValueError(f"make: it returned {_checks.short(model)} for {dict(config)}; expected {MAKE}")
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(parameter), []).append(name)
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+        names.setdefault(id(parameter), []).append(plain_name(name))
+    shapes = {plain_name(name): tuple(parameter.shape) for name, parameter in model.named_parameters()}
     return shapes, [tuple(all_names) for all_names in names.values() if len(all_names) > 1]

@@ -1,0 +1,88 @@
+"""Numbers of the forward pass beside the product of a parameter: what grows of them is not to be counted twice."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ...errors import NotCovered
+from .graph import CONSTANT
+from .kinds_of_ops import MOVES, PRODUCTS, REDUCTIONS, SUMS
+from .network import RecordedNetwork
+from .tape import Op
+from .uses import Use
+
+FURTHEST = 12
+CHOICES = frozenset(["cat", "index"]) | REDUCTIONS  # behind these, a factor is of more than one product
+Walk = Callable[[RecordedNetwork, Use], "tuple[float, tuple[str, ...]]"]
+
+
+def factor_of(network: RecordedNetwork, op: Op) -> float:
+    """The number that an operation multiplies its activation with; 1 where there is none. Raises ``NotCovered`` for one
+    that is not known."""
+    if op.name not in PRODUCTS or op.index in network.norms:
+        return 1.0
+    constants = [network.tape.values[number] for number in op.inputs if network.graph.kinds[number] == CONSTANT
+                 and network.tape.values[number].numel() == 1]
+    if any(one.is_meta for one in constants):
+        raise NotCovered(f"{op.place}: got a number that multiplies and is not known on the meta device; expected "
+                         "numbers, or tensors made of them by torch.tensor")
+    found = op.numbers() + [float(one) for one in constants]
+    if len(found) != 1 or not found[0]:
+        return 1.0
+    return abs(1 / found[0] if op.name.startswith("div") else found[0])
+
+
+def after(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
+    """What the product of a parameter is multiplied with before anything else happens to it, and by which
+    operations."""
+    number, factor, names = use.op.output, 1.0, []
+    for _ in range(FURTHEST):
+        readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
+        names += [op.name for op in readers if op.name not in MOVES][:1]
+        if len(readers) == 1 and readers[0].name in SUMS and readers[0].argument(1) == number:
+            factor *= abs(float(str(readers[0].arguments[1].get("alpha", 1))))  # torch.add(x, y, alpha=...)
+        if len(readers) != 1 or readers[0].name not in PRODUCTS | MOVES or readers[0].name in CHOICES:
+            break
+        op = readers[0]
+        if op.name in PRODUCTS and (op.index in network.norms or len(network.graph.activations(op)) > 1):
+            break
+        factor *= factor_of(network, op)
+        number = op.output
+    return factor, tuple(names)
+
+
+def in_front(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
+    """The size of what a matrix reads, since a norm; what multiplies it where there is none."""
+    signals, factor, names = network.graph.signals(use.op), 1.0, []
+    for _ in range(FURTHEST):
+        op = network.tape.maker(signals[0]) if signals else None
+        if op is None:
+            break
+        names += [op.name] if op.name not in MOVES else []
+        if op.index in network.norms:
+            return factor * network.norms[op.index].result, tuple(names)
+        if op.name not in PRODUCTS | MOVES or op.name in CHOICES or len(network.graph.activations(op)) > 1:
+            break
+        factor *= factor_of(network, op)
+        signals = network.graph.signals(op)
+    return factor, tuple(names)
+
+
+def on_itself(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
+    """What a parameter is multiplied with before it is used."""
+    made, factor, names = network.graph.made, 1.0, []
+    number = next((one for one in use.op.inputs if one in made and use.parameter in made[one].parameters), -1)
+    while (op := network.tape.maker(number)) is not None:
+        sources = [one for one in op.inputs if one in made]
+        if len(sources) != 1:
+            break
+        factor *= factor_of(network, op)
+        names += [op.name] if op.name not in MOVES else []
+        number = sources[0]
+    return factor, tuple(names)
+
+
+def grown(walk: Walk, base: RecordedNetwork, use: Use, target: RecordedNetwork, twin: Use) -> float:
+    """By how much such a number grows; 1 where other operations stand there."""
+    (before, names), (later, others) = walk(base, use), walk(target, twin)
+    return float(f"{later / before:.12g}") if names == others and before else 1.0

@@ -1,0 +1,181 @@
+"""What a reading says to a plan: parameters by pattern, with their roles and growth, or a refusal."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Hashable, Mapping
+
+from ...errors import NotCovered
+from ...groups.names import LayerCount
+from ...groups.roles import UNREAD, Parameter, ParameterGrowth, Roles
+from .matching import DIGITS, counters, starred
+from .reading import Reading
+from .roles import Role
+from .summary import BranchSummary
+
+HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
+              "those of a head for it, of which theory says no more")
+UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """roles: for a plan; returning: {pattern of the module of a branch's end: of the module that returns the branch};
+    behind: patterns of modules that return a branch behind which a norm stands, with the growth of the depth; notes:
+    sentences."""
+
+    roles: Roles
+    returning: Mapping[str, str]
+    behind: tuple[tuple[str, float], ...]
+    notes: tuple[str, ...]
+
+
+def planned(reading: Reading, unknown: str) -> Planned:
+    """Parameters for a plan. unknown: "refuse" or "as-base".
+
+    Raises ``NotCovered`` naming the parameter, or the operation on a stream, that the theory says nothing of.
+    """
+    depths = {one.index: one.target / one.base if one.base else 1.0 for one in reading.streams}
+    deeper = any(ratio != 1 for ratio in depths.values()) or len(reading.names) != len(reading.roles)
+    if deeper:
+        _require_depth(reading)
+    notes = list(reading.notes)
+    width = _width(reading)
+    patterns = _patterns(reading)
+    parameters = []
+    for pattern, names in patterns:
+        role = reading.role(reading.names[names[0]])
+        as_base = _refusal(role, deeper) or _more_outside(reading, names, role)
+        if as_base and unknown == "refuse":
+            raise NotCovered(f"{pattern}: got {role.kind}, {as_base}; expected roles= that says what it is, or "
+                             'unknown="as-base"')
+        if as_base:
+            notes.append(UNKNOWN.format(pattern, role.kind, as_base))
+        if role.kind == "hidden" and role.in_layers and role.fan_in != 1 and role.fan_out == 1:
+            notes.append(HEADS_STAY.format(pattern))
+        parameters.append(_parameter(reading, pattern, names, role, depths, bool(as_base)))
+    returning, behind = _returning(reading, patterns, depths)
+    return Planned(Roles(_layers(reading, parameters), width, tuple(parameters)), returning, behind,
+                   tuple(dict.fromkeys(notes)))
+
+
+def _require_depth(reading: Reading) -> None:
+    """Raise ``NotCovered`` for streams that are not branches added up."""
+    if all(one.base == one.target for one in reading.streams):
+        raise NotCovered("make: got more parameters in the target, and as many branches of a residual stream; expected "
+                         "residual networks of which the target has more layers" if any(
+                             one.base for one in reading.streams) else
+                         "make: got a model in which nothing is added to a residual stream; expected residual "
+                         "networks, or base and target of one depth")
+    for stream in reading.streams:
+        if stream.obstacles and stream.base != stream.target:
+            raise NotCovered(f"{stream.obstacles[0]}: changes the stream between layers, so that no multiplier of "
+                             "branches makes depths alike; expected branches added to a stream, or one depth")
+
+
+def _refusal(role: Role, deeper: bool) -> str:
+    """Why no power is known; "" where all are."""
+    if role.kind in UNREAD:
+        return role.note or {"unused": "it is not used on this batch; give batch= on which it is"}.get(
+            role.kind, f"used as {', '.join(role.uses)}")
+    if "made of several" in role.note or "shared" in role.note and deeper:
+        return role.note
+    return ""
+
+
+def _more_outside(reading: Reading, names: list[str], role: Role) -> str:
+    """Why parameters outside of layers, of which the target has more, have no known power; "" for others."""
+    if role.in_layers or len(names) == len({reading.names[name] for name in names}):
+        return ""
+    return "in no layer, and there are more of it in the target, as of heads after each layer"
+
+
+def _width(reading: Reading) -> float:
+    """By how much the width grows: the factor that most growing axes have."""
+    counted = Counter(ratio for role in reading.roles for ratio in role.growth if ratio != 1)
+    return counted.most_common(1)[0][0] if counted else 1.0
+
+
+def _patterns(reading: Reading) -> list[tuple[str, list[str]]]:
+    """Names of the target by pattern: those that are alike in all but the number of their layer. Where names of one
+    pattern differ in what they do, each is a pattern by itself."""
+    stems = counters([role.name for role in reading.roles], reading.names)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in reading.names:
+        groups[starred(name, stems)].append(name)
+    found = []
+    for pattern, names in groups.items():
+        alike = {_likeness(reading.role(name)) for name in names}
+        found += [(pattern, names)] if len(alike) == 1 else [(name, [name]) for name in names]
+    return found
+
+
+def _likeness(role: Role) -> tuple[Hashable, ...]:
+    """What parameters of one pattern have in common."""
+    return (role.kind, role.in_layers, role.ends, role.stream, role.fan_in, role.fan_out, role.forward, role.at_head,
+            role.shape)
+
+
+def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, depths: Mapping[int, float],
+               as_base: bool) -> Parameter:
+    carried = {name for branch in reading.branches if not branch.norm for name in branch.ends}
+    growth = role.growth or (1.0,) * len(role.shape)
+    base_names = tuple(one.name for one in reading.roles if one.name in {reading.names[name] for name in names})
+    stream = reading.streams[role.stream]
+    inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
+    kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
+    use = ParameterGrowth(role.fan_in, role.fan_out, depths[role.stream], role.forward, role.at_head, as_base)
+    if role.kind == "tied" and role.head is None and role.fan_in != 1:
+        raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "
+                         "can be multiplied there; expected a head that is a module")
+    return Parameter(pattern, kind, inside, reading.shapes[names[0]], max(growth, default=1.0), tuple(names),
+                     tuple(ratio != 1 for ratio in growth), role.name in carried and kind != "branch output",
+                     role.head if role.kind == "tied" else None,
+                     base_names, use)
+
+
+def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
+               depths: Mapping[int, float]) -> tuple[dict[str, str], tuple[tuple[str, float], ...]]:
+    """Modules that can be multiplied: pattern of an end's module -> of the one that returns its branch, "" for none;
+    and those of branches behind which a norm stands, with the growth of the depth."""
+    stars = {reading.names[name]: pattern for pattern, names in patterns for name in names}
+    behind: dict[str, float] = {}
+    returning: dict[str, str] = {}
+    for branch in reading.branches:
+        if not branch.in_layers:
+            continue
+        module = _starred(branch, stars)
+        if branch.norm:
+            if not module and depths[branch.stream] != 1:
+                raise NotCovered(f"{branch.norm}: got a norm behind a branch, and no module that returns the branch, "
+                                 "so that nothing can be multiplied; expected a module for that norm")
+            behind[module] = depths[branch.stream]
+        else:
+            returning.update((stars.get(name, name).rpartition(".")[0], module) for name in branch.ends)
+    return returning, tuple(behind.items())
+
+
+def _starred(branch: BranchSummary, stars: Mapping[str, str]) -> str:
+    """The pattern of the module that returns a branch, by the patterns of parameters beside it."""
+    tokens = branch.module.split(".")
+    found = list(tokens)
+    for name in (*branch.ends, *branch.reads):
+        for i, (token, own, star) in enumerate(zip(tokens, name.split("."), stars.get(name, name).split("."))):
+            if token != own:
+                break
+            found[i] = star if "*" in star else found[i]
+    return ".".join(found)
+
+
+def _layers(reading: Reading, parameters: list[Parameter]) -> LayerCount:
+    """How names number layers, where one number does; branches of the main stream elsewhere."""
+    stems = Counter(one.pattern.partition("*")[0] for one in parameters if one.in_layers and "*" in one.pattern)
+    main = reading.streams[0]
+    for stem, _ in stems.most_common(1):
+        counts = [len({found[0] for name in names if name.startswith(stem)
+                       for found in [DIGITS.match(name, len(stem))] if found})
+                  for names in ([role.name for role in reading.roles], reading.names)]
+        if counts[0] and counts[1] * main.base == counts[0] * main.target:
+            return LayerCount(stem, *counts)
+    return LayerCount("", main.base or 1, main.target or 1)

@@ -1,0 +1,248 @@
+"""``Tape``: every aten operation of one forward pass, with its tensors."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Module as Model
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from ...errors import NotCovered
+from ...groups.names import plain_name
+
+ASKED = "_local_scalar_dense"  # what .item() and bool() of a tensor come to
+Arguments = tuple[tuple[object, ...], dict[str, object]]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Stands for a tensor in recorded arguments; number: of the tensor on the tape."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a tensor lies in its memory."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    memory: int
+    dtype: torch.dtype
+
+    @property
+    def is_floating(self) -> bool:
+        return bool(self.dtype.is_floating_point or self.dtype.is_complex)
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation. call: None where the tape itself notes that memory was written under another name."""
+
+    index: int
+    name: str
+    call: Callable[..., object] | None
+    arguments: Arguments
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    module: str
+    writes: bool = False
+
+    @property
+    def output(self) -> int:
+        """Number of its first tensor, -1 where it returns none."""
+        return self.outputs[0] if self.outputs else -1
+
+    def argument(self, i: int) -> int:
+        """Number of the tensor that is its i-th argument, -1 where that is none."""
+        given = self.arguments[0]
+        one = given[i] if i < len(given) else None
+        return one.number if isinstance(one, Ref) else -1
+
+    def numbers(self) -> list[float]:
+        """Plain numbers among its arguments."""
+        positional, named = self.arguments
+        return [float(a) for a in (*positional, *named.values()) if isinstance(a, (int, float))
+                and not isinstance(a, bool)]
+
+    @property
+    def place(self) -> str:
+        """Operation and module, as messages name them."""
+        return f"{self.name} in {self.module or 'the model'}"
+
+
+@dataclass
+class Tape:
+    """Operations in order, and what is known of every tensor by its number.
+
+    values: number -> tensor, with what it held when it was made; layouts: number -> shape and strides; makers: number
+    -> the operation that made it; parameters, buffers: number -> name; returned: number -> modules that returned it;
+    answers: what ``.item()`` said, in order; output: number of the model's output; on_meta: whether values are absent.
+    """
+
+    ops: list[Op] = field(default_factory=list)
+    values: dict[int, Tensor] = field(default_factory=dict)
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    makers: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, str] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    buffers: dict[int, str] = field(default_factory=dict)
+    inputs: set[int] = field(default_factory=set)
+    returned: dict[int, list[str]] = field(default_factory=dict)
+    answers: list[object] = field(default_factory=list)
+    output: int = -1
+    on_meta: bool = False
+
+    def maker(self, number: int) -> Op | None:
+        """The operation that made a tensor; None for parameters, buffers, inputs and constants."""
+        index = self.makers.get(number)
+        return None if index is None else self.ops[index]
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        return self.layouts[number].shape
+
+    def is_floating(self, number: int) -> bool:
+        return self.layouts[number].is_floating
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    """Writes a tape while it is entered."""
+
+    def __init__(self, tape: Tape, answers: Sequence[object] | None = None) -> None:
+        super().__init__()
+        self.tape, self.given = tape, answers
+        self.known: dict[int, int] = {}                # id of a tensor -> its number
+        self.names_of: dict[int, list[int]] = {}       # memory -> numbers of tensors that lie in it
+        self.modules: list[str] = []
+
+    def number(self, tensor: Tensor) -> int:
+        found = self.known.get(id(tensor))
+        return self.new(tensor) if found is None else found
+
+    def new(self, tensor: Tensor) -> int:
+        number = self.known[id(tensor)] = len(self.tape.layouts)
+        self.tape.values[number] = tensor  # kept alive, so that its id stays its own
+        memory = tensor.untyped_storage()._cdata
+        self.tape.layouts[number] = Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), memory,
+                                           tensor.dtype)
+        self.names_of.setdefault(memory, []).append(number)
+        return number
+
+    def __torch_dispatch__(self, call: object, types: object, args: tuple[object, ...] = (),
+                           kwargs: dict[str, object] | None = None) -> object:
+        assert callable(call)
+        schema = call._schema  # type: ignore[attr-defined]
+        name = schema.name.split("::")[1].rstrip("_")  # what writes in place is called like what does not
+        arguments: Arguments = tree_map(lambda one: Ref(self.number(one)) if isinstance(one, Tensor) else one,
+                                        (args, kwargs or {}))
+        inputs = tuple(one.number for one in tree_flatten(arguments)[0] if isinstance(one, Ref))
+        before = self._kept(inputs) if schema.is_mutable else {}
+        if name == ASKED and self.given is not None:
+            result = self._answer(args)
+        else:
+            result = call(*args, **(kwargs or {}))
+        if name == ASKED:
+            self.tape.answers.append(result)
+        made = [one for one in tree_flatten(result)[0] if isinstance(one, Tensor)]
+        self._append(name, call, arguments, inputs, tuple(self.new(one) for one in made), bool(schema.is_mutable))
+        op = self.tape.ops[-1]
+        for number, value in before.items():
+            self._rename(number, value, op)
+        return result
+
+    def _append(self, name: str, call: Callable[..., object] | None, arguments: Arguments, inputs: tuple[int, ...],
+                outputs: tuple[int, ...], writes: bool = False) -> None:
+        index = len(self.tape.ops)
+        self.tape.ops.append(Op(index, name, call, arguments, inputs, outputs, self.modules[-1] if self.modules else "",
+                                writes))
+        self.tape.makers.update((number, index) for number in outputs)
+
+    def _answer(self, args: tuple[object, ...]) -> object:
+        """What another run was told at this place; without one, that all is as it should be."""
+        asked = len(self.tape.answers)
+        if self.given is not None and asked < len(self.given):
+            return self.given[asked]
+        if isinstance(args[0], Tensor) and args[0].dtype == torch.bool:
+            return True
+        raise NotCovered(f"{self.modules[-1] if self.modules else 'the model'}: got .item() of a tensor without values;"
+                         " expected models whose forward pass at the target asks for no more than that of the base")
+
+    def _kept(self, inputs: tuple[int, ...]) -> dict[int, Tensor]:
+        """Copies of all that lies in memory that an operation may write to; old numbers keep them."""
+        kept = {}
+        for memory in {self.tape.layouts[number].memory for number in inputs}:
+            for number in self.names_of.get(memory, []):
+                tensor = self.tape.values[number]
+                if self.known.get(id(tensor)) == number:
+                    kept[number] = tensor
+                    self.tape.values[number] = tensor.detach().clone()
+        return kept
+
+    def _rename(self, number: int, tensor: Tensor, op: Op) -> None:
+        """What lies in memory that was written gets a new number, made of the old one and of what was written."""
+        layouts = self.tape.layouts
+        if self.known.get(id(tensor)) == number and op.outputs and layouts[number].memory == layouts[op.output].memory:
+            self._append("written", None, ((Ref(number), Ref(op.output)), {}), (number, op.output), (self.new(tensor),))
+
+    @contextmanager
+    def names(self, model: Model) -> Iterator[None]:
+        """While it is entered, the module that runs is known, and what modules return."""
+        names = {id(module): name for name, module in model.named_modules()}
+
+        def leave(module: Model, args: object, output: object) -> None:
+            name = self.modules.pop()
+            for one in tree_flatten(output)[0]:
+                if isinstance(one, Tensor):
+                    self.tape.returned.setdefault(self.number(one), []).append(name)
+
+        enter = register_module_forward_pre_hook(lambda module, args: self.modules.append(names.get(id(module), "?")))
+        handle = register_module_forward_hook(leave)
+        try:
+            yield
+        finally:
+            enter.remove()
+            handle.remove()
+
+
+def record(model: Model, batch: object, answers: Sequence[object] | None = None) -> Tape:
+    """The tape of ``model(batch)``, or ``model(**batch)`` for a dictionary, as in evaluation but with statistics of the
+    batch in batch norms.
+
+    answers: what ``.item()`` is to say, for models on the meta device. Raises ``NotCovered`` where none is left.
+    """
+    model.eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.train()
+    tape = Tape(on_meta=any(p.is_meta for p in model.parameters()))
+    recorder = Recorder(tape, answers)
+    for name, parameter in ((plain_name(name), one) for name, one in model.named_parameters()):
+        tape.parameters[recorder.number(parameter)] = name
+        tape.shapes[name] = tuple(parameter.shape)
+    for name, buffer in model.named_buffers():
+        if id(buffer) not in recorder.known:
+            tape.buffers[recorder.number(buffer)] = name
+    tape.inputs.update(recorder.number(one) for one in tree_flatten(batch)[0] if isinstance(one, Tensor))
+    with recorder.names(model), torch.enable_grad(), recorder:
+        returned = model(**batch) if isinstance(batch, dict) else model(batch)
+    tape.output = recorder.number(_output(returned))
+    return tape
+
+
+def _output(value: object) -> Tensor:
+    """The tensor that a model returns: itself, its ``logits`` or ``last_hidden_state``, or the first of several."""
+    for name in ("logits", "last_hidden_state"):
+        found = getattr(value, name, None)
+        if isinstance(found, Tensor):
+            return found
+    tensors = [one for one in tree_flatten(value)[0] if isinstance(one, Tensor)]
+    if not tensors:
+        raise NotCovered(f"make: the model returned {type(value).__name__}; expected tensors, or an object with logits")
+    return tensors[0]
