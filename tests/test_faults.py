@@ -69,7 +69,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "powers of L, convergence": ("propagators.limit_cell", "counted", lambda _: tp.convergence(
         TANH, TASK, OPT, tp.DepthScaling(NEVER, NEVER), depths=[2, 4])),
     "a report's stage": ("propagators.infinite_depth", "kernels_of", staged),
-    "the cells": ("propagators.limit_cell", "settled_orders", lambda _: tp.methods.table(problem())),
+    "the cells": ("propagators.limit_cell", "normal_form", lambda _: tp.methods.table(problem())),
     "kernels": ("propagators.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
     "corrections": ("methods.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
     "orders": ("methods.common_draws", "depth_orders", lambda _: tp.methods.table(problem())),

@@ -8,9 +8,9 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.asymptotics import Counted, Solution
+from tpcalc.asymptotics import Counted, SizeSolution
 from tpcalc.asymptotics.expressions import Expressions
-from tpcalc.asymptotics.graph import Node
+from tpcalc.asymptotics.graph import GraphNode
 from tpcalc.asymptotics.parts import MEAN, Parts, label_of, sure_of
 from tpcalc.calculus.kets import Hat, Ket
 
@@ -19,12 +19,12 @@ class Reading(NamedTuple):
     """A pre-activation h, of its own layer's hat-ket, on a stream x, and what builds nodes."""
 
     expressions: Expressions
-    solution: Solution
+    solution: SizeSolution
     h: Ket
     x: Ket
     fresh: int
 
-    def value(self, node: Node) -> Parts:
+    def value(self, node: GraphNode) -> Parts:
         self.solution.forget_values()
         return self.solution.value(node)
 

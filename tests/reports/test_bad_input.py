@@ -20,7 +20,6 @@ BAD = {
     "alpha is not finite": ("classify --alpha nan", "exact number"),
     "an activation that is not known": ("classify --phi step", "'relu'"),
     "a block that is not known": ("classify --plane --block deep", "'mlp'"),
-    "a network with too many terms": ("classify --phi tanh --block glu", "too many to count"),
     "a plane to be measured": ("classify --plane --measure", "expected one of them"),
     "a nonlinear network to be measured": ("classify --measure --phi relu", "phi='linear'"),
     "gamma is infinite": ("report --gamma inf", "exact number"),

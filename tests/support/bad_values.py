@@ -107,7 +107,8 @@ RIGHT: dict[str, Any] = {
 OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
-                 "opt": "optional opt", "from_zero": "nothing"}, "interactions": {"net": "optional net"},
+                 "opt": "optional opt", "from_zero": "nothing", "updates": "whole"},
+    "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
         "net": "optional net", "scale": "optional nothing"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",

@@ -15,8 +15,7 @@ from typing import Callable, Generic, Iterable, Iterator, Sequence, TypeVar
 
 from ..errors import NotCovered
 from ..orders.affine import Affine
-from ..orders.region import Region
-from .values import axes, towards
+from .values import unit_directions, towards
 
 T = TypeVar("T")
 Point = tuple[Fraction, ...]
@@ -41,7 +40,7 @@ Evaluate = Callable[[Point, Sequence[Point]], Evaluated[T]]
 
 
 @dataclass(frozen=True)
-class Cell(Generic[T]):
+class ParameterCell(Generic[T]):
     """A polytope, closed, with what is asked for inside of it."""
 
     walls: tuple[Affine, ...]
@@ -53,12 +52,12 @@ class Cell(Generic[T]):
         return center(self.corners)
 
 
-def cells(evaluate: Evaluate[T], size: int) -> list[Cell[T]]:
+def cells(evaluate: Evaluate[T], size: int) -> list[ParameterCell[T]]:
     """Cells that cover a large box; evaluate: at a point that is thought of as moved along directions."""
     box = tuple(Affine(tuple(Fraction(sign * (i == j)) for j in range(size)), Fraction(FAR))
                 for i in range(size) for sign in (1, -1))
     waiting: list[tuple[tuple[Affine, ...], int]] = [(box, 0)]
-    done: list[Cell[T]] = []
+    done: list[ParameterCell[T]] = []
     while waiting:
         if len(waiting) + len(done) > MOST:
             raise NotCovered(f"exponents that are affine on more than {MOST} parts of the space of their parameters; "
@@ -68,11 +67,11 @@ def cells(evaluate: Evaluate[T], size: int) -> list[Cell[T]]:
         if not is_full(corners):
             continue
         inner = center(corners)
-        found = evaluate(inner, axes(size))
-        others = [evaluate(corner, (towards(corner, inner), *axes(size))) for corner in corners]
+        found = evaluate(inner, unit_directions(size))
+        others = [evaluate(corner, (towards(corner, inner), *unit_directions(size))) for corner in corners]
         differing = [other for other in others if other.answer != found.answer]
         if not differing:
-            done.append(Cell(needed(walls, corners), corners, found))
+            done.append(ParameterCell(facets(walls, corners), corners, found))
             continue
         cut = next((form for other in differing for form in _dividing(found, other) if _cuts(form, corners)), None)
         if cut is None:
@@ -158,14 +157,14 @@ def is_full(corners: Sequence[Point]) -> bool:
     return True
 
 
-def needed(walls: Sequence[Affine], corners: Sequence[Point]) -> tuple[Affine, ...]:
+def facets(walls: Sequence[Affine], corners: Sequence[Point]) -> tuple[Affine, ...]:
     """The walls that a polytope has a side on."""
     size = len(corners[0])
     return tuple(form for form in dict.fromkeys(wall.scaled() for wall in walls)
                  if sum(form.at(corner) == 0 for corner in corners) >= size)
 
 
-def inner_walls(found: Sequence[Cell[T]]) -> list[Affine]:
+def inner_walls(found: Sequence[ParameterCell[T]]) -> list[Affine]:
     """The walls between cells whose answers differ, each once."""
     size = len(found[0].corners[0])
     walls: dict[Affine, None] = {}
@@ -178,17 +177,9 @@ def inner_walls(found: Sequence[Cell[T]]) -> list[Affine]:
     return list(walls)
 
 
-def is_shared(wall: Affine, one: Cell[T], other: Cell[T], size: int) -> bool:
+def is_shared(wall: Affine, one: ParameterCell[T], other: ParameterCell[T], size: int) -> bool:
     """Do two cells have more than an edge in common on a wall?"""
     both = (*one.walls, *other.walls)
     common = [point for some in combinations([form for form in both if form not in (wall, wall * -1)], size - 1)
               for point in [meeting((wall, *some))] if point is not None and all(form.at(point) >= 0 for form in both)]
     return len(set(common)) >= size
-
-
-def region_of(walls: Sequence[Affine], size: int) -> Region:
-    """The region where forms are at least zero."""
-    found = Region(size)
-    for wall in walls:
-        found = found.where(wall, ">=")
-    return found

@@ -11,12 +11,12 @@ import sympy as sp
 from ..errors import NotCovered
 from ..calculus.equations import KetEquations
 from ..orders.affine import point_of
-from .entries import Enters, Entries, Entry
-from .graph import Node
+from .entries import Enters, TermEntries, TermEntry
+from .graph import GraphNode
 from .unknowns import KET, Unknown
-from .reading import Reading
-from .solution import Solution
-from .sweeps import Sweep, sweeps_of
+from .reading import EquationReader
+from .solution import SizeSolution
+from .sweeps import UnknownSweep, sweeps_of
 
 USUAL = 3  # steps that decide all others in most networks
 
@@ -39,9 +39,9 @@ class Counted:
 
     def __init__(self, equations: KetEquations, growing: sp.Symbol | None = None) -> None:
         self.equations = equations
-        self.reading = Reading(equations, growing)
-        self.entries = Entries(self.reading)
-        self._sweeps: dict[int, tuple[int, list[Sweep]]] = {}
+        self.reading = EquationReader(equations, growing)
+        self.entries = TermEntries(self.reading)
+        self._sweeps: dict[int, tuple[int, list[UnknownSweep]]] = {}
 
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:
@@ -49,7 +49,7 @@ class Counted:
         return self.reading.parameters
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[GraphNode]:
         return self.entries.graph.nodes
 
     def point(self, values: Mapping[sp.Symbol, sp.Expr]) -> tuple[Fraction, ...]:
@@ -69,13 +69,13 @@ class Counted:
                    for entry in self.entries.of[Unknown(KET, 0, stream)] if entry.enters == Enters.LAYERS
                    for form in reading.powers_of(entry.term))
 
-    def start(self, values: Mapping[sp.Symbol, sp.Expr], keep: Callable[[Entry], bool] | None = None,
-              directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
+    def start(self, values: Mapping[sp.Symbol, sp.Expr], keep: Callable[[TermEntry], bool] | None = None,
+              directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
         """A solution of no step yet."""
-        return Solution(self, self.point(values), keep, tuple(map(tuple, directions)))
+        return SizeSolution(self, self.point(values), keep, tuple(map(tuple, directions)))
 
-    def at(self, values: Mapping[sp.Symbol, sp.Expr], steps: int = 2, keep: Callable[[Entry], bool] | None = None,
-           directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
+    def at(self, values: Mapping[sp.Symbol, sp.Expr], steps: int = 2, keep: Callable[[TermEntry], bool] | None = None,
+           directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
         """The exponents of the first training steps at values of all symbols, rational numbers.
 
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
@@ -90,7 +90,7 @@ class Counted:
         return found
 
     def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 6,
-                directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
+                directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
         """The exponents of so many training steps as decide those of all.
 
         That is done where something explodes or an output grows with depth, where exponents grow from one step to the
@@ -105,7 +105,7 @@ class Counted:
         raise NotCovered(f"the exponents of program {self.reading.name} still change at step {most}")
 
     def updated(self, values: Mapping[sp.Symbol, sp.Expr], updates: int,
-                keep: Callable[[Entry], bool] | None = None) -> Solution:
+                keep: Callable[[TermEntry], bool] | None = None) -> SizeSolution:
         """The exponents after so many updates; of fewer steps where something explodes, or one repeats the exponents of
         the one before, which those after it then have."""
         for steps in range(min(USUAL, updates + 1), updates + 1):
@@ -117,7 +117,7 @@ class Counted:
         return found
 
     def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]],
-                 keep: Callable[[Entry], bool] | None = None, updates: int | None = None) -> Solution | None:
+                 keep: Callable[[TermEntry], bool] | None = None, updates: int | None = None) -> SizeSolution | None:
         """The solution of at most so many steps, where these decide all others; updates: where no others are asked for
         than after so many, whatever grows."""
         self.entries.upto(steps)
@@ -140,7 +140,7 @@ class Counted:
                 return found
         return None
 
-    def sweeps(self, t: int) -> list[Sweep]:
+    def sweeps(self, t: int) -> list[UnknownSweep]:
         """The unknowns of a step, those that depend on each other together, each after what it depends on."""
         found = self._sweeps.get(t)
         if found is None or found[0] != len(self.entries.of):

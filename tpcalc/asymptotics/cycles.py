@@ -11,16 +11,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Iterable, Mapping
 
-from .entries import Enters, Entry
+from .entries import Enters, TermEntry
 from .forms import Forms, Part, Values
-from .graph import Node
+from .graph import GraphNode
 from .unknowns import Unknown
 from .parts import MEAN, STREAM, Label, Parts, in_stream
-from .values import LARGE, LEAST, added
+from .values import LARGE, LEAST, sum_of_values
 
 if TYPE_CHECKING:
-    from .solution import Solution
-    from .sweeps import Sweep
+    from .solution import SizeSolution
+    from .sweeps import UnknownSweep
 
 Edges = dict[tuple[Part, Part, int], int]  # to, from, halves of layers passed
 MOST = 40
@@ -29,7 +29,7 @@ MOST = 40
 class Cycles:
     """The loops of a sweep in which negative powers are held; infinite: the parts that explode already."""
 
-    def __init__(self, at: Solution, sweep: Sweep, held: Mapping[Unknown, Parts | None],
+    def __init__(self, at: SizeSolution, sweep: UnknownSweep, held: Mapping[Unknown, Parts | None],
                  infinite: Mapping[Unknown, Parts] | None = None) -> None:
         self.point, self.sweep, self.inside = at, sweep, frozenset(sweep.plain)
         self.current: Mapping[Part, int] = {}
@@ -111,19 +111,19 @@ class Cycles:
                     for to, gain, passed in self._entering(entry, label):
                         for source, weight in form.items() if (key, to) not in self.infinite else ():
                             if source is None:
-                                alone[key, to] = max(alone.get((key, to), LEAST), added(weight, gain))
+                                alone[key, to] = max(alone.get((key, to), LEAST), sum_of_values(weight, gain))
                             else:
                                 location = (key, to), source, passed
-                                edges[location] = max(edges.get(location, LEAST), added(weight, gain))
+                                edges[location] = max(edges.get(location, LEAST), sum_of_values(weight, gain))
         return edges, alone
 
-    def _entering(self, entry: Entry, label: Label) -> list[tuple[Label, int, int]]:
+    def _entering(self, entry: TermEntry, label: Label) -> list[tuple[Label, int, int]]:
         if entry.enters == Enters.PLAIN:
             return [(label, 0, 0)]
         return [(to, gain, 2 if layers and entry.enters == Enters.LAYERS else 1 if entry.enters == Enters.LAYERS else 0)
                 for to, gain, layers in self._targets(entry, label)]
 
-    def _targets(self, entry: Entry, label: Label) -> Iterable[tuple[Label, int, bool]]:
+    def _targets(self, entry: TermEntry, label: Label) -> Iterable[tuple[Label, int, bool]]:
         probe = 2  # tells a whole gain from half of one where layers count as nothing
         rate = self.point.forgets.get(entry.target)
         if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
@@ -131,7 +131,7 @@ class Cycles:
         gain = self.point.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
         return [(to, gain if more == probe else gain // 2, more == probe) for to, more in in_stream(label, probe)]
 
-    def forms(self, node: Node, memo: dict[int, Forms]) -> Forms:
+    def forms(self, node: GraphNode, memo: dict[int, Forms]) -> Forms:
         if node.number not in memo:
             if node.refs.isdisjoint(self.inside):
                 memo[node.number] = {label: {None: value} for label, value in self.point.value(node).items()}

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..orders.affine import Affine
-from .entries import Entry
-from .graph import Node
+from .entries import TermEntry
+from .graph import GraphNode
 from .unknowns import CHANGE, SHRINK, Bend, Unknown
 from .parts import MEAN, Parts, union
 
 if TYPE_CHECKING:
-    from .solution import Solution
+    from .solution import SizeSolution
 
 
 @dataclass
@@ -22,7 +22,7 @@ class DirectEffect:
     untouched: negative powers count as they do at first, where they are of order one, and no function as saturated.
     """
 
-    solution: "Solution"
+    solution: "SizeSolution"
     untouched: bool = False
     _moved: dict[Unknown, Parts] = field(default_factory=dict)
     _known: dict[int, Parts] = field(default_factory=dict)
@@ -36,14 +36,14 @@ class DirectEffect:
                                             for entry in self.solution.entries(key)])
         return self._found[key, seen]
 
-    def of_entry(self, entry: Entry, seen: frozenset[Unknown] = frozenset()) -> Parts:
+    def of_entry(self, entry: TermEntry, seen: frozenset[Unknown] = frozenset()) -> Parts:
         """The parts of a term of a change."""
         changes = [ref for ref in entry.node.refs if ref.sort == CHANGE]
         moved = {ref: {} if ref in seen else self.of(ref, seen) for ref in changes}
         self._moved = moved
         return self._value(entry.node)
 
-    def _value(self, node: Node) -> Parts:
+    def _value(self, node: GraphNode) -> Parts:
         if any(ref.sort == CHANGE for ref in node.refs):
             return node.value(self, [self._value(kid) for kid in node.kids])
         if node.number not in self._known:

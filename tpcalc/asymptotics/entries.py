@@ -13,9 +13,9 @@ from ..orders.terms import additive_terms
 from ..programs.language import LossDerivative
 from .expressions import Expressions
 from .functions import Functions
-from .graph import Centered, Graph, Node
+from .graph import Centered, ExponentGraph, GraphNode
 from .unknowns import CHANGE, KET, SCALAR, SHRINK, TURNED, Unknown
-from .reading import Reading
+from .reading import EquationReader
 from .term_signs import TermSign, damping_of
 
 
@@ -29,26 +29,26 @@ class Enters(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class TermEntry:
     """A term of an unknown: the node of its size; equation, term: where it stands; update: it is there because of
     earlier training steps; damping: of a negative number times what it enters, that number's node."""
 
     target: Unknown
-    node: Node
+    node: GraphNode
     enters: Enters
     equation: int
     term: sp.Expr
     update: bool = False
-    damping: Node | None = None
+    damping: GraphNode | None = None
 
 
-class Entries:
+class TermEntries:
     """The terms of unknowns, found when they are asked for, and those of what they read, until none is new."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading, self.graph = reading, Graph()
+    def __init__(self, reading: EquationReader) -> None:
+        self.reading, self.graph = reading, ExponentGraph()
         self.expressions = Expressions(reading, self.graph, self._ask)
-        self.of: dict[Unknown, list[Entry]] = {}
+        self.of: dict[Unknown, list[TermEntry]] = {}
         self._waiting: list[Unknown] = []
         self._dampings: dict[tuple[int, sp.Expr], TermSign | None] = {}
         self.steps = 0
@@ -73,7 +73,7 @@ class Entries:
                 self.of[key] = list(self._of_scalar(key) if key.sort == SCALAR else self._of_vector(key))
                 continue
             size = self.functions.shrinks[key]
-            self.of[key] = [Entry(key, size, Enters.PLAIN, -1, sp.Integer(0))]
+            self.of[key] = [TermEntry(key, size, Enters.PLAIN, -1, sp.Integer(0))]
 
     def ask(self, key: Unknown) -> None:
         """An unknown that nothing else reads."""
@@ -85,18 +85,18 @@ class Entries:
             self.of[key] = []
             self._waiting.append(key)
 
-    def _of_scalar(self, key: Unknown) -> Iterator[Entry]:
+    def _of_scalar(self, key: Unknown) -> Iterator[TermEntry]:
         number, e = self.reading.scalars[str(key.name)]
         time, of = self.reading.equations.setting.time, self.expressions
         if e.value.has(LossDerivative):  # of order one in an output of order one, beyond that of the output's order
             output, = e.value.atoms(LossDerivative)
             for node in (self.graph.unit, of.numbers(output.args[0].subs(time, key.step), key.step)):
-                yield Entry(key, node, Enters.PLAIN, number, e.value)
+                yield TermEntry(key, node, Enters.PLAIN, number, e.value)
             return
         for term in additive_terms(e.value):
-            yield Entry(key, of.numbers(term.subs(time, key.step), key.step), Enters.PLAIN, number, term)
+            yield TermEntry(key, of.numbers(term.subs(time, key.step), key.step), Enters.PLAIN, number, term)
 
-    def _of_vector(self, key: Unknown) -> Iterator[Entry]:
+    def _of_vector(self, key: Unknown) -> Iterator[TermEntry]:
         family = int(key.name)
         stream = family in self.reading.accumulating
         for number, e in self.reading.of_family[family]:
@@ -111,8 +111,8 @@ class Entries:
                             continue
                         if base is None and (centered or family in self.reading.odd):
                             node = self.graph.routed(Centered, node)
-                        yield Entry(key, node, self._enters(stream, layers, base), number, term,
-                                    isinstance(term, sp.Sum), damping)
+                        yield TermEntry(key, node, self._enters(stream, layers, base), number, term,
+                                        isinstance(term, sp.Sum), damping)
 
     @staticmethod
     def _bases(base: BaseQuantity | None, stream: bool, layers: bool) -> list[BaseQuantity | None]:
@@ -130,7 +130,7 @@ class Entries:
             return Enters.ONCE
         return Enters.BORN if base is not None and base.own else Enters.LAYERS
 
-    def _node(self, key: Unknown, term: sp.Expr, written: sp.Expr, base: BaseQuantity | None) -> Node:
+    def _node(self, key: Unknown, term: sp.Expr, written: sp.Expr, base: BaseQuantity | None) -> GraphNode:
         of = self.expressions
         if key.sort == KET:
             return of.parts(written, key.step)
@@ -142,7 +142,7 @@ class Entries:
         return self.graph.union([self.graph.times(others, of.derivative(factor, base))
                                  for others, factor in of.slopes(written, key.step)])
 
-    def _damping(self, family: int, term: sp.Expr, written: sp.Expr, t: int) -> Node | None:
+    def _damping(self, family: int, term: sp.Expr, written: sp.Expr, t: int) -> GraphNode | None:
         """What a term takes of the stream itself in a layer, where it is a share of it."""
         if not self.reading.is_of_now(term, written, t):
             return None

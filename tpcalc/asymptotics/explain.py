@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from .entries import Enters, Entry
-from .parts import in_words
+from .entries import Enters, TermEntry
+from .parts import parts_in_words
 from .unknowns import CHANGE, DERIVATIVE, SCALAR, SHRINK, TURNED, Unknown
 
 if TYPE_CHECKING:
-    from .solution import Solution
+    from .solution import SizeSolution
 
 MOST = 12  # sentences
 RULES = {"layers": "layers add it up coherently, + 1", "independent layers": "layers add it up like a root, + 1/2"}
 
 
-def explain(at: Solution, key: Unknown) -> tuple[str, ...]:
+def explain(at: SizeSolution, key: Unknown) -> tuple[str, ...]:
     """A sentence a term: of an unknown, of the largest factor that its largest term reads, and so on."""
     said: list[str] = []
     seen: set[Unknown] = set()
@@ -33,23 +33,23 @@ def explain(at: Solution, key: Unknown) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _largest(at: Solution, key: Unknown) -> tuple[Entry, str]:
+def _largest(at: SizeSolution, key: Unknown) -> tuple[TermEntry, str]:
     ways = [(term.value, number, entry, term.rule) for number, entry in enumerate(at.entries(key))
             for term in at.terms_of(entry)]
     _, _, entry, rule = max(ways, key=lambda one: (one[0], -one[1]))
     return entry, rule
 
 
-def _sentence(at: Solution, key: Unknown, entry: Entry, rule: str) -> str:
+def _sentence(at: SizeSolution, key: Unknown, entry: TermEntry, rule: str) -> str:
     value = at.value_of(key)
     label = max(at.table[key], key=lambda one: at.table[key][one])
     bound = "at most " if value is not None and value & 1 else ""
     how = RULES[rule] if entry.enters == Enters.LAYERS and rule else "as it is"
-    of = f", {in_words(label, at.counted.reading.sources)}" if key.sort != SCALAR else ""
+    of = f", {parts_in_words(label, at.counted.reading.sources)}" if key.sort != SCALAR else ""
     return f"{named(at, key)} is {bound}{_power(at.power(value).exponent)}{of}: by {entry.term}, {how}"
 
 
-def named(at: Solution, key: Unknown) -> str:
+def named(at: SizeSolution, key: Unknown) -> str:
     """An unknown in words."""
     if key.sort == SCALAR:
         return f"{key.name}[{key.step}]"

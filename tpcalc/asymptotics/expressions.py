@@ -16,10 +16,10 @@ from ..orders.terms import additive_terms
 from ..programs.language import Scalar, Vector
 from .factors import factors_of, normalized, squares
 from .functions import Functions
-from .graph import Fresh, Graph, Held, Mean, Node, Over, Reference, Sized
+from .graph import Fresh, ExponentGraph, Held, MeanNode, GraphNode, Over, Reference, Sized
 from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, TURNED, Unknown
 from .parts import READOUT, STREAM
-from .reading import Reading
+from .reading import EquationReader
 
 
 class Demand(Protocol):
@@ -31,20 +31,20 @@ class Demand(Protocol):
 class Expressions:
     """Builds nodes; demanded: called with every unknown that one reads."""
 
-    def __init__(self, reading: Reading, graph: Graph, demanded: Demand) -> None:
+    def __init__(self, reading: EquationReader, graph: ExponentGraph, demanded: Demand) -> None:
         self.reading, self.graph, self.demanded = reading, graph, demanded
         self.functions = Functions(self)
 
-    def reference(self, key: Unknown, normed: bool = False) -> Node:
+    def reference(self, key: Unknown, normed: bool = False) -> GraphNode:
         self.demanded(key)
         return self.graph.node(Reference, key=key, normed=normed)
 
-    def size(self, node: Node) -> Node:
+    def size(self, node: GraphNode) -> GraphNode:
         return self.graph.routed(Sized, node)
 
     # Products and their factors.
 
-    def parts(self, expression: sp.Expr, t: int) -> Node:
+    def parts(self, expression: sp.Expr, t: int) -> GraphNode:
         """A product of numbers and kets; a vector over its own root mean square is of order one."""
         found, factors = self.graph.unit, factors_of(expression)
         for ket, norm in normalized(factors, self.reading.within):
@@ -57,7 +57,7 @@ class Expressions:
             return self.graph.times(found, own)
         return self.graph.times(found, *(self._factor(factor, t) for factor in factors))
 
-    def _over_its_whole(self, factors: list[sp.Expr], t: int) -> Node | None:
+    def _over_its_whole(self, factors: list[sp.Expr], t: int) -> GraphNode | None:
         """A product that is a term of a vector, and divided by this vector's root mean square."""
         for norm in factors:
             base, power = norm.as_base_exp()
@@ -71,18 +71,18 @@ class Expressions:
                     return self.graph.times(self.numbers(number, t), one)
         return None
 
-    def _factor(self, factor: sp.Expr, t: int) -> Node:
+    def _factor(self, factor: sp.Expr, t: int) -> GraphNode:
         if not random_parts(factor):
             return self.numbers(factor, t)
         if isinstance(factor, Ket):
             return self.of_ket(KET, factor.vector)
         return self._hat(KET, factor) if isinstance(factor, Hat) else self.functions.value(factor)
 
-    def _hat(self, sort: str, hat: Hat) -> Node:
+    def _hat(self, sort: str, hat: Hat) -> GraphNode:
         """A hat-ket, as large as the vector that its matrix multiplies, fresh in the matrix."""
         return self.graph.routed(Fresh, self.of_ket(sort, hat.vector.vector), source=self.reading.source(hat))
 
-    def of_ket(self, sort: str, vector: Vector, base: BaseQuantity | None = None) -> Node:
+    def of_ket(self, sort: str, vector: Vector, base: BaseQuantity | None = None) -> GraphNode:
         initial = self.reading.initial(vector)
         if initial is not None:
             if sort == KET:
@@ -104,21 +104,21 @@ class Expressions:
 
     # The product rule.
 
-    def slopes(self, expression: sp.Expr, t: int) -> list[tuple[Node, sp.Expr]]:
+    def slopes(self, expression: sp.Expr, t: int) -> list[tuple[GraphNode, sp.Expr]]:
         """Every random factor of a product, with what multiplies its change."""
         factors = factors_of(expression)
         return [(self._product([*factors[:i], *factors[i + 1:]], t), factor)
                 for i, factor in enumerate(factors) if random_parts(factor)]
 
-    def _product(self, factors: list[sp.Expr], t: int) -> Node:
+    def _product(self, factors: list[sp.Expr], t: int) -> GraphNode:
         return self.parts(sp.Mul(*factors, evaluate=False) if factors else sp.Integer(1), t)
 
-    def summed(self, expression: sp.Expr, part: Callable[[sp.Expr], Node]) -> Node:
+    def summed(self, expression: sp.Expr, part: Callable[[sp.Expr], GraphNode]) -> GraphNode:
         """The product rule over a sum."""
         return self.graph.union([self.graph.times(others, part(factor)) for term in additive_terms(expression)
                                  if random_parts(term) for others, factor in self.slopes(term, 0)])
 
-    def derivative(self, factor: sp.Expr, base: BaseQuantity) -> Node:
+    def derivative(self, factor: sp.Expr, base: BaseQuantity) -> GraphNode:
         """A factor's derivative in a base ket."""
         if isinstance(factor, Ket):
             return self.of_ket(DERIVATIVE, factor.vector, base)
@@ -128,13 +128,13 @@ class Expressions:
             return self.graph.unit if born else self.graph.nothing
         return self.functions.derivative(factor, base)
 
-    def moved(self, factor: sp.Expr) -> Node:
+    def moved(self, factor: sp.Expr) -> GraphNode:
         """A factor's change since the first step."""
         if isinstance(factor, Ket):
             return self.of_ket(CHANGE, factor.vector)
         return self._hat(CHANGE, factor) if isinstance(factor, Hat) else self.functions.change(factor)
 
-    def change(self, term: sp.Expr, written: sp.Expr, t: int) -> Node:
+    def change(self, term: sp.Expr, written: sp.Expr, t: int) -> GraphNode:
         """A term's change since the first step on the same input; sums over earlier steps are new, and of a product
         with what decay leaves of an initial matrix a share of order one is gone."""
         if t == 0:
@@ -145,7 +145,7 @@ class Expressions:
         moved += [self.graph.times(others, number) for others, number in self.moved_numbers(written, t)]
         return self.graph.union([*moved, *([self.parts(written, t)] * self.reading.shrinks(term))])
 
-    def moved_numbers(self, written: sp.Expr, t: int) -> list[tuple[Node, Node]]:
+    def moved_numbers(self, written: sp.Expr, t: int) -> list[tuple[GraphNode, GraphNode]]:
         """The changes of mean derivatives in a product, each with what multiplies it."""
         factors = factors_of(written)
         found = [(i, self.mean(self.of_ket(TURNED, factor.vector, self.reading.base_of(factor))))
@@ -153,13 +153,13 @@ class Expressions:
         return [(self._product([*factors[:i], *factors[i + 1:]], t), change) for i, change in found
                 if change is not self.graph.nothing]
 
-    def turned(self, factor: sp.Expr, base: BaseQuantity) -> Node:
+    def turned(self, factor: sp.Expr, base: BaseQuantity) -> GraphNode:
         """The change of a factor's derivative in a base ket since the first step."""
         if isinstance(factor, Ket):
             return self.of_ket(TURNED, factor.vector, base)
         return self.graph.nothing if isinstance(factor, Hat) else self.functions.turned(factor, base)
 
-    def change_of_derivative(self, term: sp.Expr, written: sp.Expr, t: int, base: BaseQuantity) -> Node:
+    def change_of_derivative(self, term: sp.Expr, written: sp.Expr, t: int, base: BaseQuantity) -> GraphNode:
         """The change of a term's derivative in a base ket since the first step."""
         if t == 0:
             return self.graph.nothing
@@ -180,13 +180,13 @@ class Expressions:
 
     # Numbers.
 
-    def mean(self, node: Node) -> Node:
-        return self.graph.routed(Mean, node)
+    def mean(self, node: GraphNode) -> GraphNode:
+        return self.graph.routed(MeanNode, node)
 
-    def numbers(self, expression: sp.Expr, t: int) -> Node:
+    def numbers(self, expression: sp.Expr, t: int) -> GraphNode:
         return self.graph.times(*(self._number(factor, t) for factor in sp.Mul.make_args(expression)))
 
-    def _number(self, factor: sp.Expr, t: int) -> Node:
+    def _number(self, factor: sp.Expr, t: int) -> GraphNode:
         reading, (base, power) = self.reading, factor.as_base_exp()
         if base == reading.variable:
             return self.graph.weight(Affine.of(power, reading.parameters))
@@ -208,7 +208,7 @@ class Expressions:
         return self.graph.union([self.graph.weight(Affine.of(power, reading.parameters))
                                  for power, _ in in_powers(factor, layer, reading.variable)])
 
-    def _root(self, base: sp.Expr, power: sp.Rational) -> Node:
+    def _root(self, base: sp.Expr, power: sp.Rational) -> GraphNode:
         """A power of a sum of squares, which nothing cancels in, a whole power of the root mean square.
 
         The root mean square stays away from zero, as that of the stream does, so that its inverse is at most of order
@@ -225,14 +225,14 @@ class Expressions:
             return self.functions.shrunk(size, int(twice), kind=of)
         return self.graph.times(*[size] * int(twice))
 
-    def _response(self, response: Response, t: int) -> Node:
+    def _response(self, response: Response, t: int) -> GraphNode:
         """The mean of a derivative."""
         return self.mean(self.of_ket(DERIVATIVE, response.vector, self.reading.base_of(response)))
 
-    def _expectation(self, mean: Expectation, t: int) -> Node:
+    def _expectation(self, mean: Expectation, t: int) -> GraphNode:
         return self.mean(self.graph.union([self.parts(term, t) for term in additive_terms(mean.body)]))
 
-    def _bracket(self, bracket: Bracket, t: int) -> Node:
+    def _bracket(self, bracket: Bracket, t: int) -> GraphNode:
         for initial, other in (bracket.args, bracket.args[::-1]):
             number = self.reading.initial(initial)
             if number is not None:  # Stein: <u|v> is the mean derivative of v in u
@@ -245,5 +245,5 @@ class Expressions:
         return self.mean(self.graph.times(u, v))
 
 
-NUMBERS: dict[type[sp.Expr], Callable[[Expressions, sp.Expr, int], Node]] = {
+NUMBERS: dict[type[sp.Expr], Callable[[Expressions, sp.Expr, int], GraphNode]] = {
     Response: Expressions._response, Bracket: Expressions._bracket, Expectation: Expressions._expectation}

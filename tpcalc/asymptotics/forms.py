@@ -6,7 +6,7 @@ from typing import Iterable, Mapping
 
 from .parts import Label, product_label
 from .unknowns import Unknown
-from .values import LEAST, added
+from .values import LEAST, sum_of_values
 
 Part = tuple[Unknown, Label]
 Form = dict[Part | None, int]  # weights of parts, under None of what is known
@@ -16,7 +16,7 @@ Values = dict[Part, int]
 
 def value_of(form: Form, current: Mapping[Part, int]) -> int | None:
     """The value of a form where its parts have values."""
-    found = [weight if source is None else added(weight, current[source]) for source, weight in form.items()
+    found = [weight if source is None else sum_of_values(weight, current[source]) for source, weight in form.items()
              if source is None or source in current]
     return max(found, default=None)
 
@@ -32,7 +32,7 @@ def joined(pairs: Iterable[tuple[Label, Form]]) -> Forms:
     return found
 
 
-def multiplied(a: Forms, b: Forms, current: Mapping[Part, int]) -> Forms:
+def product_of_forms(a: Forms, b: Forms, current: Mapping[Part, int]) -> Forms:
     """The forms of a product: linear in each factor, the other at the values of the round before."""
     found: Forms = {}
     now_a, now_b = ({label: value_of(form, current) for label, form in side.items()} for side in (a, b))
@@ -40,11 +40,11 @@ def multiplied(a: Forms, b: Forms, current: Mapping[Part, int]) -> Forms:
         for other, more in b.items():
             out = found.setdefault(product_label(one, other), {})
             if None in form and None in more:
-                out[None] = max(out.get(None, LEAST), added(form[None], more[None]))
+                out[None] = max(out.get(None, LEAST), sum_of_values(form[None], more[None]))
             for side, value in ((form, now_b[other]), (more, now_a[one])):
                 for source, weight in side.items():
                     if source is not None and value is not None:
-                        out[source] = max(out.get(source, LEAST), added(weight, value))
+                        out[source] = max(out.get(source, LEAST), sum_of_values(weight, value))
     return {label: form for label, form in found.items() if form}
 
 
@@ -58,12 +58,12 @@ def raised(form: Form, powers: Iterable[int], current: Mapping[Part, int]) -> Fo
         elif power == 1 or value is not None:
             more = to_power(value or 0, power - 1)
             for source, weight in form.items():
-                found[source] = max(found.get(source, LEAST), added(weight, more))
+                found[source] = max(found.get(source, LEAST), sum_of_values(weight, more))
     return found
 
 
 def to_power(value: int, power: int) -> int:
     found = 0
     for _ in range(power):
-        found = added(found, value)
+        found = sum_of_values(found, value)
     return found

@@ -23,7 +23,7 @@ from ..orders.quantities import BaseQuantity
 from ..orders.terms import additive_terms
 from ..programs.language import Vector
 from .factors import argument_of, factors_of
-from .graph import Capped, Leading, Node, OnLeading, Rest
+from .graph import Capped, Leading, GraphNode, OnLeading, Rest
 from .unknowns import SHRINK, Bend, Unknown
 from .parts import MEAN, READOUT_BIT, STREAM, label_of, sure_of
 
@@ -38,7 +38,7 @@ class Argument:
 
     expression: sp.Expr
     step: int
-    node: Node
+    node: GraphNode
     sources: int
     shifted: bool
 
@@ -53,36 +53,36 @@ class Functions:
 
     def __init__(self, expressions: "Expressions") -> None:
         self.expressions, self.graph = expressions, expressions.graph
-        self.bends: dict[Bend, Node] = {}
-        self.arguments: dict[tuple[int, str], Node] = {}
-        self.rests: dict[tuple[int, str], tuple[Node, int]] = {}
-        self.shrinks: dict[Unknown, Node] = {}
+        self.bends: dict[Bend, GraphNode] = {}
+        self.arguments: dict[tuple[int, str], GraphNode] = {}
+        self.rests: dict[tuple[int, str], tuple[GraphNode, int]] = {}
+        self.shrinks: dict[Unknown, GraphNode] = {}
         self.before: dict[Unknown, Unknown | None] = {}
         self._of_kind: dict[tuple[Hashable, Fraction | int, int], Unknown] = {}
-        self._known: dict[tuple[sp.Expr, sp.Expr], Node] = {}
+        self._known: dict[tuple[sp.Expr, sp.Expr], GraphNode] = {}
         self._arguments: dict[sp.Expr, tuple[Argument, sp.Expr]] = {}
 
-    def value(self, function: sp.Expr) -> Node:
+    def value(self, function: sp.Expr) -> GraphNode:
         argument, form = self.argument(function)
         return self._value(form, argument)
 
-    def change(self, function: sp.Expr) -> Node:
+    def change(self, function: sp.Expr) -> GraphNode:
         """What a function changes by when its argument does."""
         argument, form = self.argument(function)
         return self._change(form, argument)
 
-    def _change(self, form: sp.Expr, argument: Argument) -> Node:
+    def _change(self, form: sp.Expr, argument: Argument) -> GraphNode:
         inner = self.expressions.summed(argument.expression, self.expressions.moved)
         linear = self.graph.times(self._value(scalar_function(form).derivative.expression, argument), inner)
         return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, linear, inner)
 
-    def derivative(self, function: sp.Expr, base: BaseQuantity) -> Node:
+    def derivative(self, function: sp.Expr, base: BaseQuantity) -> GraphNode:
         """A function's derivative in a base ket."""
         argument, slope, inner = self._slope(function, base)
         return self.graph.nothing if inner is self.graph.nothing else self.graph.times(
             self._value(slope, argument), inner)
 
-    def turned(self, function: sp.Expr, base: BaseQuantity) -> Node:
+    def turned(self, function: sp.Expr, base: BaseQuantity) -> GraphNode:
         """The change of a function's derivative in a base ket."""
         argument, slope, inner = self._slope(function, base)
         more = self.expressions.summed(argument.expression, lambda one: self.expressions.turned(one, base))
@@ -90,22 +90,22 @@ class Functions:
         changes += [self.graph.times(self._value(slope, argument), more)] * (more is not self.graph.nothing)
         return self.graph.union(changes)
 
-    def _slope(self, function: sp.Expr, base: BaseQuantity) -> tuple[Argument, sp.Expr, Node]:
+    def _slope(self, function: sp.Expr, base: BaseQuantity) -> tuple[Argument, sp.Expr, GraphNode]:
         """What a function acts on, its slope, and the argument's derivative in a base ket."""
         argument, form = self.argument(function)
         inner = self.expressions.summed(argument.expression, lambda one: self.expressions.derivative(one, base))
         return argument, scalar_function(form).derivative.expression, inner
 
-    def _value(self, form: sp.Expr, argument: Argument) -> Node:
+    def _value(self, form: sp.Expr, argument: Argument) -> GraphNode:
         location = form, argument.expression
         if location not in self._known:
             self._known[location] = self._read(form, argument)
         return self._known[location]
 
-    def _rest(self, argument: Argument) -> Node:
+    def _rest(self, argument: Argument) -> GraphNode:
         return self.graph.routed(Rest, argument.node, sources=argument.sources, shifted=argument.shifted)
 
-    def _read(self, form: sp.Expr, argument: Argument) -> Node:
+    def _read(self, form: sp.Expr, argument: Argument) -> GraphNode:
         first, rest = self._on_leading(form, argument), self._rest(argument)
         power, slope, found = rest, form, []
         for _ in range(max(1, scalar_function(form).growth)):
@@ -117,7 +117,7 @@ class Functions:
             self.rests[argument.step, name] = self.expressions.size(rest), scalar_function(form).parity
         return self.graph.union([first, self._capped(form, name, argument, self.graph.union(found), rest)])
 
-    def _capped(self, form: sp.Expr, name: str, argument: Argument, linear: Node, inner: Node) -> Node:
+    def _capped(self, form: sp.Expr, name: str, argument: Argument, linear: GraphNode, inner: GraphNode) -> GraphNode:
         """What a function adds to its value on the leading part, of order one at most where it is bounded."""
         if scalar_function(form).growth or linear is self.graph.nothing:
             return linear
@@ -126,7 +126,7 @@ class Functions:
         return self.graph.node(Capped, linear, self._rest(argument), inner, bend=bend,
                                vanishes=scalar_function(form).vanishes)
 
-    def _on_leading(self, form: sp.Expr, argument: Argument) -> Node:
+    def _on_leading(self, form: sp.Expr, argument: Argument) -> GraphNode:
         """A function of the leading part alone: far out, and where the leading part is small."""
         if form.is_number:
             return self.graph.nothing if form == 0 else self.graph.unit
@@ -143,7 +143,8 @@ class Functions:
                                constant=not function.flatness,
                                some=label_of(0, argument.sources))
 
-    def shrunk(self, size: Node, power: Fraction | int, step: int | None = None, kind: Hashable = None) -> Node:
+    def shrunk(self, size: GraphNode, power: Fraction | int, step: int | None = None,
+               kind: Hashable = None) -> GraphNode:
         """A negative power of a size, of order one at most; kind: the same at all steps."""
         if not size.refs:
             return self.graph.unit
@@ -196,8 +197,7 @@ class Functions:
 
     def _leading_of(self, vector: Vector) -> list[int]:
         reading = self.expressions.reading
-        family = reading.family(vector)
-        if reading.initial(vector) is not None or family in reading.accumulating:
+        if reading.initial(vector) is not None or (family := reading.family(vector)) in reading.accumulating:
             return [STREAM]
         _, equation = reading.of_family[family][0]
         return [label for term in additive_terms(equation.value) for label in self._leading(term)]

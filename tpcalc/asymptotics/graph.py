@@ -12,13 +12,13 @@ from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 
 from ..orders.affine import Affine
 from . import parts
-from .forms import Form, Forms, Part, joined, multiplied, raised, to_power, value_of
+from .forms import Form, Forms, Part, joined, product_of_forms, raised, to_power, value_of
 from .parts import MEAN, READOUT_BIT, Label, Parts, fresh_in, possible, random_in, sure_of
 from .unknowns import KET, Bend, Unknown
 from .values import LARGE, exponent_of
 
 T = TypeVar("T")
-N = TypeVar("N", bound="Node")
+N = TypeVar("N", bound="GraphNode")
 
 
 class Point(Protocol):
@@ -46,26 +46,26 @@ class Linear(Protocol):
 
 
 @dataclass(eq=False)
-class Node:
+class GraphNode:
     """An operation on nodes; number: its place among all of them, after those it is made of.
 
     value: of values of these; forms: of linear forms in unknowns.
     """
 
     number: int
-    kids: tuple["Node", ...]
+    kids: tuple["GraphNode", ...]
     refs: frozenset[Unknown] = frozenset()
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         raise NotImplementedError
 
     def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
-        """Of what reads no unknown, its value."""
+        """The value of what reads no unknown."""
         return {label: {None: value} for label, value in self.value(at.point, []).items()}
 
 
 @dataclass(eq=False)
-class Constant(Node):
+class Constant(GraphNode):
     known: Parts = field(default_factory=dict)
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
@@ -73,7 +73,7 @@ class Constant(Node):
 
 
 @dataclass(eq=False)
-class Weight(Node):
+class Weight(GraphNode):
     """A power of L."""
 
     form: Affine = Affine((), 0)  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ class Weight(Node):
 
 
 @dataclass(eq=False)
-class Reference(Node):
+class Reference(GraphNode):
     """The parts of an unknown; normed: those of it over its own root mean square."""
 
     key: Unknown = Unknown(KET, 0, 0)
@@ -98,16 +98,16 @@ class Reference(Node):
 
 
 @dataclass(eq=False)
-class Times(Node):
+class Times(GraphNode):
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.product(*kids)
 
     def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
-        return multiplied(kids[0], kids[1], at.current)
+        return product_of_forms(kids[0], kids[1], at.current)
 
 
 @dataclass(eq=False)
-class Union(Node):
+class Union(GraphNode):
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         return parts.union(kids)
 
@@ -116,7 +116,7 @@ class Union(Node):
 
 
 @dataclass(eq=False)
-class Routed(Node):
+class Routed(GraphNode):
     """An operation that gives every part other labels, or none."""
 
     def labels(self, label: Label) -> Sequence[Label]:
@@ -151,7 +151,7 @@ class Fresh(Routed):
 
 
 @dataclass(eq=False)
-class Mean(Routed):
+class MeanNode(Routed):
     """What is not random for sure."""
 
     def labels(self, label: Label) -> Sequence[Label]:
@@ -191,7 +191,7 @@ class Rest(Routed):
 
 
 @dataclass(eq=False)
-class OnLeading(Node):
+class OnLeading(GraphNode):
     """A function of the leading part of its argument alone; growth: the powers of it that its size is the largest of,
     none where it is bounded; some: what it is random in, in all or in some; odd: it has no mean; constant: it is not 0
     at 0, so that it stays where its argument vanishes.
@@ -235,7 +235,7 @@ class OnLeading(Node):
 
 
 @dataclass(eq=False)
-class Capped(Node):
+class Capped(GraphNode):
     """What a bounded function adds to its value on the leading part: of order one where it is saturated, and random in
     all that its argument is random in; vanishes: it falls at both ends, so that this is a bound alone."""
 
@@ -265,7 +265,7 @@ class Capped(Node):
 
 
 @dataclass(eq=False)
-class Over(Node):
+class Over(GraphNode):
     """A term of a vector over this vector's root mean square: nothing cancels in the vector, so that the term is no
     larger. The second node has the vector."""
 
@@ -288,7 +288,7 @@ def over(value: int, whole: int) -> int:
 
 
 @dataclass(eq=False)
-class Held(Node):
+class Held(GraphNode):
     """A bracket with an initial vector: by its derivative in it (Stein), which is no guide to what stays bounded where
     a function is saturated; there as change times ket."""
 
@@ -301,17 +301,17 @@ class Held(Node):
         return kids[0] if at.point.is_saturated(self.step) else kids[1]
 
 
-class Graph:
+class ExponentGraph:
     """Nodes, every one once."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self._known: dict[Hashable, Node] = {}
+        self.nodes: list[GraphNode] = []
+        self._known: dict[Hashable, GraphNode] = {}
         self.fine = 1  # a multiple of all denominators of powers of L
         self.unit = self.constant(MEAN)
         self.nothing = self.node(Constant)
 
-    def node(self, kind: type[N], *kids: Node, **data: object) -> N:
+    def node(self, kind: type[N], *kids: GraphNode, **data: object) -> N:
         key = kind, tuple(kid.number for kid in kids), tuple(
             frozenset(value.items()) if isinstance(value, dict) else value for value in data.values())
         found = self._known.get(key)
@@ -323,14 +323,14 @@ class Graph:
             self.nodes.append(found)
         return found  # type: ignore[return-value]
 
-    def constant(self, label: Label, value: int = 0) -> Node:
+    def constant(self, label: Label, value: int = 0) -> GraphNode:
         return self.node(Constant, known={label: value})
 
-    def weight(self, form: Affine) -> Node:
+    def weight(self, form: Affine) -> GraphNode:
         self.fine = math.lcm(self.fine, *(x.denominator for x in (*form.slopes, form.constant)))
         return self.node(Weight, form=form)
 
-    def times(self, *several: Node) -> Node:
+    def times(self, *several: GraphNode) -> GraphNode:
         found = self.unit
         for one in several:
             if found is self.nothing or one is self.nothing:
@@ -341,9 +341,9 @@ class Graph:
                 found = self.node(Times, *sorted((found, one), key=lambda node: node.number))
         return found
 
-    def union(self, many: Sequence[Node]) -> Node:
+    def union(self, many: Sequence[GraphNode]) -> GraphNode:
         some = list(dict.fromkeys(one for one in many if one is not self.nothing))
         return self.nothing if not some else some[0] if len(some) == 1 else self.node(Union, *some)
 
-    def routed(self, kind: type[Routed], node: Node, **data: object) -> Node:
+    def routed(self, kind: type[Routed], node: GraphNode, **data: object) -> GraphNode:
         return node if node is self.nothing else self.node(kind, node, **data)

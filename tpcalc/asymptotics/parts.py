@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Iterable, Iterator, Mapping
 
-from .values import LARGE, LEAST, added
+from .values import LARGE, LEAST, sum_of_values
 
 SHIFT = 24
 LOW = (1 << SHIFT) - 1
@@ -113,11 +113,11 @@ def product(a: Parts, b: Parts) -> Parts:
         a, b = b, a
     if len(a) == 1 and MEAN in a:
         number = a[MEAN]
-        return b if number == 0 else {label: added(value, number) for label, value in b.items()}
+        return b if number == 0 else {label: sum_of_values(value, number) for label, value in b.items()}
     found: Parts = {}
     for one, value in a.items():
         for other, more in b.items():
-            label, both = product_label(one, other), added(value, more)
+            label, both = product_label(one, other), sum_of_values(value, more)
             if both > found.get(label, LEAST):
                 found[label] = both
     return pruned(found)
@@ -133,7 +133,7 @@ def union(many: Iterable[Parts]) -> Parts:
     return pruned(found)
 
 
-def size(parts: Mapping[Label, int]) -> int | None:
+def size_of_parts(parts: Mapping[Label, int]) -> int | None:
     """The largest value, None of what vanishes."""
     return max(parts.values(), default=None)
 
@@ -161,7 +161,7 @@ def fresh_in(source: int, label: Label) -> Label:
     return label_of(source | sure_of(label) & READOUT_BIT, label & READOUT_BIT)
 
 
-def in_words(label: Label, matrices: Mapping[int, str]) -> str:
+def parts_in_words(label: Label, matrices: Mapping[int, str]) -> str:
     """What a part is random in; matrices: the names of sources by their bits."""
     def named(sources: int) -> str:
         common = {STREAM_BIT: "the stream", READOUT_BIT: "the readout"}

@@ -25,7 +25,7 @@ from .parts import SHIFT
 
 
 @dataclass(frozen=True)
-class Reading:
+class EquationReader:
     """Ket equations, read; growing: the variable whose powers are counted, the depth where none is given."""
 
     equations: KetEquations

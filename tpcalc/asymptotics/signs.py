@@ -24,19 +24,19 @@ import sympy as sp
 
 from ..calculus.kets import Ket
 from ..errors import NotCovered
-from .entries import Enters, Entry
-from .parts import Parts, in_stream, is_infinite, size
+from .entries import Enters, TermEntry
+from .parts import Parts, in_stream, is_infinite, size_of_parts
 from .term_signs import POINTS, TURNS, damping_of, sign_of_term
 from .unknowns import DERIVATIVE, KET, Bend, Unknown
 from .values import LARGE, exponent_of
 
 if TYPE_CHECKING:
     from ..orders.affine import Affine
-    from .reading import Reading
-    from .solution import Solution
+    from .reading import EquationReader
+    from .solution import SizeSolution
 
 
-def require_signs(at: Solution) -> None:
+def require_signs(at: SizeSolution) -> None:
     """Raise ``ValueError`` where a loop of unknown sign would make a stream grow at the first step."""
     reading, accepted = at.counted.reading, False
     for family in sorted(reading.accumulating & reading.forward):
@@ -59,10 +59,10 @@ def require_signs(at: Solution) -> None:
                 raise _unknown(at, entry)
 
 
-def _require_small(at: Solution, key: Unknown) -> None:
+def _require_small(at: SizeSolution, key: Unknown) -> None:
     """Raise ``NotCovered`` where functions take away of a stream in proportion to it as far as it is small, and it does
     not vanish: others feed it."""
-    value = size(at.table.get(key, {}))
+    value = size_of_parts(at.table.get(key, {}))
     for entry in at.entries(key) if key in at.forgets else ():
         if entry.damping is not None and value is not None and exponent_of(value) >= 0:
             found = damping_of(at.counted.reading, int(key.name), entry.term)
@@ -70,7 +70,7 @@ def _require_small(at: Solution, key: Unknown) -> None:
                 raise _unknown(at, entry)
 
 
-def _unknown(at: Solution, entry: Entry) -> NotCovered:
+def _unknown(at: SizeSolution, entry: TermEntry) -> NotCovered:
     vector = at.counted.equations.setting.families[int(entry.target.name)].name
     return NotCovered(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
                       f"in a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
@@ -81,7 +81,7 @@ def _unknown(at: Solution, entry: Entry) -> NotCovered:
 class _Finite:
     """Sizes as they are, those that explode at order one: the weights of loops."""
 
-    solution: "Solution"
+    solution: "SizeSolution"
 
     def weight(self, form: Affine) -> int:
         return self.solution.weight(form)
@@ -97,7 +97,7 @@ class _Finite:
         return self.solution.is_saturated(step)
 
 
-def _matters(at: Solution, entry: Entry) -> bool:
+def _matters(at: SizeSolution, entry: TermEntry) -> bool:
     """Does a term add up coherently to more than there is?"""
     if entry.enters != Enters.LAYERS or entry.damping is not None:
         return False
@@ -112,7 +112,7 @@ def _matters(at: Solution, entry: Entry) -> bool:
                if number < LARGE and any(more == 2 for _, more in in_stream(label, 2)))
 
 
-def _comes_back(at: Solution, entry: Entry) -> bool:
+def _comes_back(at: SizeSolution, entry: TermEntry) -> bool:
     """Is a term made of what it adds to?"""
     seen, waiting = set(), list(entry.node.refs)
     while waiting:
@@ -125,7 +125,7 @@ def _comes_back(at: Solution, entry: Entry) -> bool:
     return False
 
 
-def _is_multiple(reading: Reading, term: sp.Expr) -> bool:
+def _is_multiple(reading: EquationReader, term: sp.Expr) -> bool:
     """A positive number times a ket?"""
     kets = [factor for factor in sp.Mul.make_args(term) if isinstance(factor, Ket)]
     return len(kets) == 1 and reading.sign(term / kets[0]) > 0

@@ -13,14 +13,14 @@ from ..errors import NotCovered
 from ..orders.affine import Affine
 from ..orders.quantities import BaseQuantity
 from ..programs.language import Vector
-from .entries import Enters, Entry
+from .entries import Enters, TermEntry
 from .explain import explain
-from .graph import Node
+from .graph import GraphNode
 from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Unknown
-from .parts import MEAN, Parts, in_stream, on_subsets, size, union
+from .parts import MEAN, Parts, in_stream, on_subsets, size_of_parts, union
 from .signs import require_signs
 from .solving import solve_sweep
-from .values import LARGE, LEAST, Scale, added, exponent_of
+from .values import LARGE, LEAST, Scale, sum_of_values, exponent_of
 
 if TYPE_CHECKING:
     from .counted import Counted
@@ -29,7 +29,7 @@ MOST_HYPOTHESES = 40
 
 
 @dataclass(frozen=True)
-class Power:
+class CountedPower:
     """An exponent of L: -oo of what vanishes, oo of what explodes; bound: it is an upper bound, and no more is known.
     """
 
@@ -50,7 +50,7 @@ class Term:
     value: int
 
 
-class Solution:
+class SizeSolution:
     """Exponents of all that is counted, at a point.
 
     explosions: unknowns with v, of sweeps that grow like exp(L^v), None where no rule says how fast, the first first;
@@ -60,7 +60,7 @@ class Solution:
     unknowns with v, of streams that forget what is older than L^(1 - v) layers.
     """
 
-    def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[Entry], bool] | None = None,
+    def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[TermEntry], bool] | None = None,
                  directions: tuple[tuple[Fraction, ...], ...] = ()) -> None:
         self.counted, self.scale, self.keep = counted, Scale(point, directions, counted.entries.graph.fine), keep
         self.table: dict[Unknown, Parts] = {}
@@ -95,14 +95,14 @@ class Solution:
 
     # Evaluation.
 
-    def value(self, node: Node) -> Parts:
+    def value(self, node: GraphNode) -> Parts:
         """The parts of a node, evaluated once as long as nothing that it is made of changes."""
         found = self._values[node.number]
         if found is None:
             found = self._values[node.number] = node.value(self, [self.value(kid) for kid in node.kids])
         return found
 
-    def evaluate(self, nodes: Sequence[Node]) -> None:
+    def evaluate(self, nodes: Sequence[GraphNode]) -> None:
         """Evaluate those nodes again whose unknowns have changed, each after what it is made of."""
         values, changed, read = self._values, self._changed, self._read
         for node in nodes:
@@ -115,8 +115,8 @@ class Solution:
             if new != old:
                 values[number], changed[number] = new, self._clock
 
-    def forget_values(self, nodes: Sequence[Node] | None = None) -> None:
-        """Of some nodes, or of all."""
+    def forget_values(self, nodes: Sequence[GraphNode] | None = None) -> None:
+        """Drop the kept values of some nodes, or of all."""
         if nodes is None:
             size = len(self.counted.nodes)
             self._values = [None] * size
@@ -125,11 +125,11 @@ class Solution:
         for node in nodes:
             self._values[node.number] = None
 
-    def entries(self, key: Unknown) -> list[Entry]:
+    def entries(self, key: Unknown) -> list[TermEntry]:
         found = self.counted.entries.of[key]
         return found if self.keep is None else [entry for entry in found if self.keep(entry)]
 
-    def entering(self, entry: Entry, parts: Parts) -> Parts:
+    def entering(self, entry: TermEntry, parts: Parts) -> Parts:
         """What parts of a term add to its target: in a stream, what layers draw of their own adds up like the square
         root, all else coherently; of what forgets the last layers alone count."""
         if entry.enters == Enters.PLAIN:
@@ -141,7 +141,7 @@ class Solution:
         found: Parts = {}
         for label, value in parts.items():
             for to, more in in_stream(label, gain):
-                both = added(value, more)
+                both = sum_of_values(value, more)
                 if both > found.get(to, LEAST):
                     found[to] = both
         return found
@@ -249,14 +249,14 @@ class Solution:
         for key, parts in self.table.items():
             if key.step == t and key.sort != SHRINK:
                 for one, value in on_subsets(parts).items():
-                    kind = *kind_of(key), one
+                    kind = *kind_of_unknown(key), one
                     found[kind] = max(found.get(kind, LEAST), exponent_of(value))
         return found
 
     def repeats(self, t: int) -> bool:
         """Are all exponents of step t those of the step before, as far as both are asked for?"""
         now, before = self.classes(t), self.classes(t - 1)
-        asked = [{kind_of(key) for key in self.table if key.step == step} for step in (t - 1, t)]
+        asked = [{kind_of_unknown(key) for key in self.table if key.step == step} for step in (t - 1, t)]
         return all(now.get(kind) == before.get(kind) for kind in {*now, *before}
                    if all(kind[:3] in some for some in asked))
 
@@ -286,8 +286,8 @@ class Solution:
         """Sizes at whose zeros a rule changes: of what bounded functions would add, and of negative powers' bases."""
         functions = self.counted.entries.functions
         found: dict[Unknown | Bend, int | None] = {
-            bend: size(self.value(node)) for bend, node in functions.bends.items() if bend.step < self.steps}
-        return found | {key: size(self.value(node)) for key, node in functions.shrinks.items()
+            bend: size_of_parts(self.value(node)) for bend, node in functions.bends.items() if bend.step < self.steps}
+        return found | {key: size_of_parts(self.value(node)) for key, node in functions.shrinks.items()
                         if key.step < self.steps}
 
     def outputs(self) -> list[int | None]:
@@ -301,7 +301,7 @@ class Solution:
         return tuple(dict.fromkeys([*(setting.families[f].name for f in self.counted.reading.of_family),
                                     *self.counted.reading.scalars]))
 
-    def size(self, name: str, step: int, change: bool = False) -> Power:
+    def size(self, name: str, step: int, change: bool = False) -> CountedPower:
         """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar.
 
         Raises ``KeyError`` for another name or a step that was not counted.
@@ -309,7 +309,7 @@ class Solution:
         return self.power(self.value_of(self._named(name, step, change)))
 
     def explain(self, name: str, step: int, change: bool = False) -> tuple[str, ...]:
-        """Why a size is as large as it is, a sentence a term; raises ``KeyError`` as ``size`` does."""
+        """Why a size is as large as it is, a sentence a term; raises ``KeyError`` as ``size_of_parts`` does."""
         return explain(self, self._named(name, step, change))
 
     def _named(self, name: str, step: int, change: bool) -> Unknown:
@@ -323,15 +323,15 @@ class Solution:
             raise KeyError(f"{name}: no vector or number of the program; known are {', '.join(self.names)}")
         return Unknown(CHANGE if change else KET, step, family)
 
-    def of_vector(self, vector: Vector, step: int, change: bool = False) -> Power:
+    def of_vector(self, vector: Vector, step: int, change: bool = False) -> CountedPower:
         family = self.counted.reading.family(vector)
         return self.power(self.value_of(Unknown(CHANGE if change else KET, step, family)))
 
     def value_of(self, key: Unknown) -> int | None:
-        return size(self.table.get(key, {}))
+        return size_of_parts(self.table.get(key, {}))
 
-    def power(self, value: int | None) -> Power:
-        return Power(self.scale.number(value), value is not None and bool(value & 1))
+    def power(self, value: int | None) -> CountedPower:
+        return CountedPower(self.scale.number(value), value is not None and bool(value & 1))
 
     def rate(self, value: int | Fraction | None) -> sp.Expr:
         """The v of exp(L^v); oo where no rule says it."""
@@ -348,24 +348,24 @@ class Solution:
         """All terms that make up an unknown, each with the ways in which it enters."""
         return [term for entry in self.entries(key) for term in self.terms_of(entry)]
 
-    def terms_of(self, entry: Entry) -> list[Term]:
+    def terms_of(self, entry: TermEntry) -> list[Term]:
         """A term, once for every rule by which layers add it up."""
         return self.ways(entry, self.value(entry.node))
 
-    def ways(self, entry: Entry, parts: Parts) -> list[Term]:
-        """The same of a term with given parts."""
+    def ways(self, entry: TermEntry, parts: Parts) -> list[Term]:
+        """A term with given parts, once for every rule by which layers add it up."""
         gain = self.all_layers - self.forgets.get(entry.target, 0) if entry.enters == Enters.LAYERS else 0
         best: dict[str, int] = {}
         for label, value in parts.items():
             for _, more in [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, 2):
                 rule = "" if entry.enters != Enters.LAYERS else "layers" if more == 2 else "independent layers"
-                both = added(value, gain if rule == "layers" else gain // 2 if rule else 0)
+                both = sum_of_values(value, gain if rule == "layers" else gain // 2 if rule else 0)
                 best[rule] = max(best.get(rule, LEAST), both)
         return [Term(entry.target, entry.equation, entry.term, entry.update, rule, value)
                 for rule, value in best.items()]
 
 
-def kind_of(key: Unknown) -> tuple:
+def kind_of_unknown(key: Unknown) -> tuple:
     """What an unknown is whatever its step: a derivative in an initial base ket, in one of its step, or in others."""
     base = key.base
     if base is not None and not base.is_initial:

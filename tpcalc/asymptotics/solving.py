@@ -17,8 +17,8 @@ from .parts import MEAN, Parts, is_infinite, union
 from .values import INFINITE
 
 if TYPE_CHECKING:
-    from .solution import Solution
-    from .sweeps import Sweep
+    from .solution import SizeSolution
+    from .sweeps import UnknownSweep
 
 ROUNDS = 12  # after which loops are looked for that grow
 MOST_ROUNDS = 600
@@ -26,7 +26,7 @@ MOST_OF_NORMS = 60  # of what divides itself, which may go to and fro
 ALTERNATIONS = 40
 
 
-def solve_sweep(at: Solution, sweep: Sweep) -> None:
+def solve_sweep(at: SizeSolution, sweep: UnknownSweep) -> None:
     if not sweep.cyclic:
         key, = sweep.keys
         at.table[key] = at.of(key)
@@ -38,7 +38,7 @@ def solve_sweep(at: Solution, sweep: Sweep) -> None:
     at.forget_values(sweep.all)  # some were read on the way
 
 
-def _note_forgetting(at: Solution, sweep: Sweep) -> None:
+def _note_forgetting(at: SizeSolution, sweep: UnknownSweep) -> None:
     """The streams of a sweep that forget, with their rates.
 
     y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older than L^(1 - v) layers: it keeps nothing of where it
@@ -50,7 +50,7 @@ def _note_forgetting(at: Solution, sweep: Sweep) -> None:
             at.forgets[key] = max(rates) + at.all_layers
 
 
-def _require_forgotten_faster(at: Solution, sweep: Sweep) -> None:
+def _require_forgotten_faster(at: SizeSolution, sweep: UnknownSweep) -> None:
     """Raise ``ValueError`` where what forgets is fed by what it makes, as fast as it forgets it."""
     cycle = Cycles(at, sweep, {key: at.table.get(key, {}) for key in sweep.shrinks}).through(at.forgets.keys())
     if cycle:
@@ -63,7 +63,7 @@ def _require_forgotten_faster(at: Solution, sweep: Sweep) -> None:
 class _Iteration:
     """The unknowns of a sweep, and what is found of them so far."""
 
-    def __init__(self, at: Solution, sweep: Sweep) -> None:
+    def __init__(self, at: SizeSolution, sweep: UnknownSweep) -> None:
         self.at, self.sweep, self.plain = at, sweep, sweep.plain
         self.inside = {key for key in sweep.keys}
 

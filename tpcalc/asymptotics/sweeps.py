@@ -8,13 +8,13 @@ from typing import Mapping, Sequence
 
 from sympy.utilities.iterables import strongly_connected_components
 
-from .entries import Entry
-from .graph import Node, Over
+from .entries import TermEntry
+from .graph import GraphNode, Over
 from .unknowns import SHRINK, Unknown
 
 
 @dataclass(frozen=True)
-class Sweep:
+class UnknownSweep:
     """Unknowns that depend on each other, or one alone.
 
     plain: all but negative powers; shrinks: these; cyclic: do they depend on each other, or on themselves? nodes: those
@@ -24,8 +24,8 @@ class Sweep:
     plain: tuple[Unknown, ...]
     shrinks: tuple[Unknown, ...]
     cyclic: bool
-    nodes: Mapping[Unknown, tuple[Node, ...]]
-    all: tuple[Node, ...]
+    nodes: Mapping[Unknown, tuple[GraphNode, ...]]
+    all: tuple[GraphNode, ...]
 
     @cached_property
     def normed(self) -> bool:
@@ -37,8 +37,8 @@ class Sweep:
         return (*self.plain, *self.shrinks)
 
 
-def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[Entry]], graph: Sequence[Node]
-              ) -> list[Sweep]:
+def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[TermEntry]], graph: Sequence[GraphNode]
+              ) -> list[UnknownSweep]:
     """Each after what it depends on."""
     inside = set(keys)
     reads = {key: {ref for entry in entries[key] for ref in entry.node.refs if ref in inside} for key in keys}
@@ -51,13 +51,13 @@ def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[Entry]
         cyclic = len(chosen) > 1 or chosen[0] in reads[chosen[0]]
         nodes = {key: _changing([entry.node for entry in entries[key]], own) for key in chosen} if cyclic else {}
         touched = tuple(node for node in graph if not node.refs.isdisjoint(own)) if cyclic else ()
-        found.append(Sweep(tuple(key for key in chosen if key.sort != SHRINK),
-                           tuple(key for key in chosen if key.sort == SHRINK), cyclic, nodes, touched))
+        found.append(UnknownSweep(tuple(key for key in chosen if key.sort != SHRINK),
+                                  tuple(key for key in chosen if key.sort == SHRINK), cyclic, nodes, touched))
     return found
 
 
-def _changing(roots: Sequence[Node], inside: frozenset[Unknown]) -> tuple[Node, ...]:
-    found: dict[int, Node] = {}
+def _changing(roots: Sequence[GraphNode], inside: frozenset[Unknown]) -> tuple[GraphNode, ...]:
+    found: dict[int, GraphNode] = {}
     waiting = list(roots)
     while waiting:
         node = waiting.pop()

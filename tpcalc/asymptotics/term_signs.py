@@ -13,14 +13,14 @@ from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.terms import additive_terms
 from ..programs.language import Scalar
 from .factors import squares
-from .reading import Reading
+from .reading import EquationReader
 
 GROWS, TURNS, POINTS = 1, -1, 2  # what a term does to its stream: of means, in which direction
 FAR_OUT = np.array([20.0, 40.0, 80.0])  # as far as exponentials are numbers
 NODES = np.linspace(-8, 8, 4001)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
 SIZES = np.geomspace(1e-3, 75, 41)  # of what a hat-ket may be
-FAR_ENDS = np.geomspace(50, 600, 17)
+FAR_VALUES = np.geomspace(50, 600, 17)
 NEAR = np.geomspace(1e-3, 600, 61)
 LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 
@@ -42,13 +42,13 @@ class TermSign:
 UNKNOWN = TermSign(0)
 
 
-def damping_of(reading: Reading, family: int, term: sp.Expr) -> TermSign | None:
-    """The same of a term that takes away a share of its stream in every layer, None of all others."""
+def damping_of(reading: EquationReader, family: int, term: sp.Expr) -> TermSign | None:
+    """The sign of a term that takes away a share of its stream in every layer, None for all others."""
     found = sign_of_term(reading, family, term)
     return found if found.sign == TURNS and found.own else None
 
 
-def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
+def sign_of_term(reading: EquationReader, family: int, term: sp.Expr) -> TermSign:
     """What a term does to the stream of a family at the first step."""
     if len(reading.written(term, 0)) != 1:
         return UNKNOWN
@@ -62,12 +62,12 @@ def sign_of_term(reading: Reading, family: int, term: sp.Expr) -> TermSign:
             responses.append(factor)
         else:
             positive &= bool(squares(factor.as_base_exp()[0]))
-    number = _with_alike(reading, family, written)
+    number = _with_equal_terms(reading, family, written)
     sign = reading.sign(number)
     if not sign or not positive:
         return UNKNOWN
     plain = not any(factor.has(Bracket, Expectation) for factor in sp.Mul.make_args(written))
-    inside = resolved(reading, sp.Mul(*random))
+    inside = written_in_streams(reading, sp.Mul(*random))
     kets = [f for f in sp.Mul.make_args(inside) if isinstance(f, Ket) and _is_stream(reading, f)]
     own = plain and [reading.family(ket.vector) for ket in kets] == [family]
     factor, rest = _numbered(inside / kets[0] if len(kets) == 1 else inside)
@@ -109,7 +109,7 @@ def _in_front(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return sp.Mul(*plain), product / sp.Mul(*plain)
 
 
-def _with_alike(reading: Reading, family: int, written: sp.Expr) -> sp.Expr:
+def _with_equal_terms(reading: EquationReader, family: int, written: sp.Expr) -> sp.Expr:
     """The number in front of a term, with those of all terms that are the same but for it: 1 - l/(2 L) is positive."""
     number, rest = _in_front(written)
     found = sp.Integer(0)
@@ -128,11 +128,11 @@ def _numbered(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return number, rest
 
 
-def _is_stream(reading: Reading, ket: Ket) -> bool:
+def _is_stream(reading: EquationReader, ket: Ket) -> bool:
     return reading.initial(ket.vector) is None and reading.family(ket.vector) in reading.accumulating
 
 
-def resolved(reading: Reading, expression: sp.Expr) -> sp.Expr:
+def written_in_streams(reading: EquationReader, expression: sp.Expr) -> sp.Expr:
     """Vectors of a layer at the first step, written in hat-kets and streams."""
     for _ in range(len(reading.of_family)):
         inner = {}
@@ -167,21 +167,21 @@ def _mean(expression: sp.Expr) -> int:
     form = scalar_function(expression, hat).expression
     if form.free_symbols - {H}:
         return 0
-    if not scalar_function(form).growth and not _has_ends(form):
+    if not scalar_function(form).growth and not _has_limits(form):
         return 0
     means = _means(form)
     return int(np.sign(means[0])) if (np.abs(means) > LEAST_SHARE).all() and abs(np.sign(means).sum()) == 3 else 0
 
 
-def _has_ends(form: sp.Expr) -> bool:
+def _has_limits(form: sp.Expr) -> bool:
     """Does a bounded function go to numbers at both ends, not both 0?"""
-    ends = [scalar_function(form).values()(side * FAR_ENDS) for side in (1, -1)]
+    ends = [scalar_function(form).values()(side * FAR_VALUES) for side in (1, -1)]
     return not scalar_function(form).vanishes and all(np.ptp(end) < LEAST_SHARE for end in ends)
 
 
-def _slope(reading: Reading, response: Response) -> sp.Expr | None:
+def _slope(reading: EquationReader, response: Response) -> sp.Expr | None:
     """The slope of a vector in a hat-ket of its layer: a number, or a function of one hat-ket."""
-    inside = sp.expand(resolved(reading, Ket(response.vector)))
+    inside = sp.expand(written_in_streams(reading, Ket(response.vector)))
     made = sp.Add(*(term for term in sp.Add.make_args(inside) if term.has(response.base)))
     if not made.has(response.base):
         return None
@@ -195,7 +195,7 @@ def _slope(reading: Reading, response: Response) -> sp.Expr | None:
         H, response.base)
 
 
-def _of_slope(reading: Reading, sign: int, slope: sp.Expr) -> int:
+def _of_slope(reading: EquationReader, sign: int, slope: sp.Expr) -> int:
     """What a stream times a number of a sign and the mean of a function of one hat-ket does to it.
 
     The mean needs one sign, however large the hat-ket. What takes away does so in proportion where the function is not

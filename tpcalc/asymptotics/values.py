@@ -26,7 +26,7 @@ DIGIT = 64  # bits of a lower digit
 PARTS = 64  # of a unit, for halves of halves
 
 
-def added(a: int, b: int) -> int:
+def sum_of_values(a: int, b: int) -> int:
     """The value of a product: exponents add, and a bound times anything is a bound."""
     return INFINITE if a > LARGE or b > LARGE else a + b + (a & b & 1)
 
@@ -82,7 +82,7 @@ class Scale:
         return sp.oo if value > LARGE else sp.Rational(self._digits(value)[0], self._main // 2)
 
     def fraction(self, value: int) -> Fraction:
-        """The same of a finite value."""
+        """The exponent of a finite value, exact."""
         return Fraction(self._digits(value)[0], self._main // 2)
 
     def form(self, value: int) -> Affine:
@@ -101,7 +101,7 @@ class Scale:
         return [left, *found[::-1]]
 
 
-def axes(size: int) -> tuple[tuple[Fraction, ...], ...]:
+def unit_directions(size: int) -> tuple[tuple[Fraction, ...], ...]:
     """The directions of all parameters."""
     return tuple(tuple(Fraction(i == j) for j in range(size)) for i in range(size))
 

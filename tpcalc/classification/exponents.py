@@ -10,9 +10,9 @@ from typing import Mapping, Sequence, Union
 import sympy as sp
 
 from .._types import Fields
-from ..asymptotics import Counted, Solution
-from ..asymptotics.cells import Cell, Evaluated, Point, cells, inner_walls
-from ..asymptotics.values import LARGE, axes
+from ..asymptotics import Counted, SizeSolution
+from ..asymptotics.cells import ParameterCell, Evaluated, Point, cells, inner_walls
+from ..asymptotics.values import LARGE, unit_directions
 from ..calculus import kets
 from ..calculus.setting import Setting
 from ..errors import NotCovered
@@ -71,17 +71,18 @@ class Counting:
     counted: Counted
     linear: bool
 
-    def solution(self, values: Mapping[sp.Symbol, sp.Expr], directions: Sequence[Sequence[Fraction]] = ()) -> Solution:
+    def solution(self, values: Mapping[sp.Symbol, sp.Expr],
+                 directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
         """The steps that decide those of all."""
         return self.checked(self.counted.settled(values, directions=directions))
 
-    def checked(self, found: Solution) -> Solution:
-        """The same; raises ``ValueError`` for what no rule covers."""
+    def checked(self, found: SizeSolution) -> SizeSolution:
+        """A solution as it is; raises ``NotCovered`` for what no rule covers."""
         found.require_forgotten()
         require_no_explosion(self.program, bool(found.explosions) and not found.gradients_alone)
         return found
 
-    def read(self, solution: Solution, updates: int = 1) -> Exponents:
+    def read(self, solution: SizeSolution, updates: int = 1) -> Exponents:
         return exponents_of_kets(solution, self.program, last_update(solution, updates), self.linear)
 
     def regions(self) -> tuple[tuple[Region, Exponents], ...]:
@@ -106,16 +107,16 @@ class Counting:
     def _evaluated(self, point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
         solution = self.solution(self._at(point), directions)
         found = self.read(solution)
-        return evaluation(solution, found)
+        return evaluated_exponents(solution, found)
 
-    def _inside(self, divided: Sequence[Cell[Exponents]], face: Region) -> Exponents:
+    def _inside(self, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
         """What a cell says of an open face."""
         point = face.point()
         assert point is not None
         held = next((cell for cell in divided if all(wall.at(point) >= 0 for wall in cell.walls)), None)
-        return held.found.answer if held is not None else self._evaluated(point, axes(face.size)).answer
+        return held.found.answer if held is not None else self._evaluated(point, unit_directions(face.size)).answer
 
-    def _on_face(self, divided: Sequence[Cell[Exponents]], face: Region) -> Exponents:
+    def _on_face(self, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
         """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
         points."""
         points = spanning(face)
@@ -128,7 +129,7 @@ class Counting:
         return along(points, read)
 
 
-def evaluation(solution: Solution, found: Exponents) -> Evaluated[Exponents]:
+def evaluated_exponents(solution: SizeSolution, found: Exponents) -> Evaluated[Exponents]:
     """What is read, with the affine forms that divide cells."""
     forms = {one.name: form for one in Exponents.sizes() for form in getattr(found, one.name).forms}
     forms |= {"at first": form for form in found.at_first.forms}

@@ -20,7 +20,7 @@ from ..programs.indices import L, l, t
 from ..programs.language import Matrix, Mean, Scalar, Vector
 from ..programs.program import Assign, Statement, mapped
 from .exponents import ALPHA, GAMMA
-from .ket_exponents import exponent, larger, exponents_of_kets
+from .ket_exponents import exponent_of_value, larger, exponents_of_kets
 from .matrices import MatrixTerms, MatrixVerdict, MatrixVerdicts
 from .sizes import Exponents
 from .verdict import Verdict, judge_exponents
@@ -108,8 +108,9 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
     made = {n for n, v in enumerate(families) for p in terms.equations.setting.products
             if not p.transposed and p.location.statement.target.same_family(v)}
     stream = {n for n, v in enumerate(families) if v.same_family(x[t, l])}
-    x_init, h_init = (exponent(solution, larger(solution.value_of(Unknown(KET, 0, number)) for number in chosen))
+    x_init, h_init = (exponent_of_value(solution,
+                                        larger(solution.value_of(Unknown(KET, 0, number)) for number in chosen))
                       for chosen in (stream, made))
     nothing: Fields = {one.name: Exponent() for one in Exponents.sizes()}
     still = replace(Exponents(**nothing, exact=False), x_init=x_init, h_init=h_init)
-    return still, exponent(solution, solution.value_of(Unknown(SCALAR, 0, "gate")))
+    return still, exponent_of_value(solution, solution.value_of(Unknown(SCALAR, 0, "gate")))

@@ -10,11 +10,11 @@ from typing import Callable, Iterable
 import sympy as sp
 
 from .._types import Fields
-from ..asymptotics import CHANGE, KET, SCALAR, Entry, Solution, Unknown
+from ..asymptotics import CHANGE, KET, SCALAR, TermEntry, SizeSolution, Unknown
 from ..asymptotics.direct_effect import DirectEffect
 from ..asymptotics.entries import Enters
 from ..asymptotics.factors import argument_of, factors_of
-from ..asymptotics.parts import Parts, size
+from ..asymptotics.parts import Parts, size_of_parts
 from ..asymptotics.values import INFINITE, LARGE, exponent_of
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.memory import decays
@@ -34,7 +34,7 @@ from .sizes import Exponents
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
 
 
-def exponents_of_kets(solution: Solution, source: Program, step: int = 1, exact: bool = False, at_first: bool = True
+def exponents_of_kets(solution: SizeSolution, source: Program, step: int = 1, exact: bool = False, at_first: bool = True
                       ) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
@@ -47,13 +47,13 @@ def exponents_of_kets(solution: Solution, source: Program, step: int = 1, exact:
     return Reader(solution, source, step).read(exact, at_first)
 
 
-def last_update(solution: Solution, updates: int) -> int:
+def last_update(solution: SizeSolution, updates: int) -> int:
     """The last of so many updates that has exponents: what explodes in an update has none from there on."""
     first = solution.explosions[0][0].step if solution.explosions and not solution.held else solution.steps
     return max(1, min(updates, first - 1, solution.steps - 1))
 
 
-def exponent(solution: Solution, value: Value) -> Exponent:
+def exponent_of_value(solution: SizeSolution, value: Value) -> Exponent:
     """A value as an exponent, an affine form where the solution tells forms."""
     if value is None:
         return Exponent()
@@ -63,11 +63,11 @@ def exponent(solution: Solution, value: Value) -> Exponent:
     return Exponent.single(solution.scale.form(value) if directions else Affine((), solution.scale.fraction(value)))
 
 
-def rate_of(solution: Solution, value: int | Fraction | None) -> Exponent:
+def rate_of(solution: SizeSolution, value: int | Fraction | None) -> Exponent:
     """The v of exp(L^v)."""
     if value is None:
         return EXPLODES
-    found = exponent(solution, 2 * Fraction(value).numerator)
+    found = exponent_of_value(solution, 2 * Fraction(value).numerator)
     return found.power(Fraction(1, 2 * Fraction(value).denominator))
 
 
@@ -97,7 +97,7 @@ def larger(values: Iterable[Value]) -> Value:
     return max((value for value in values if value is not None), default=None)
 
 
-def times(value: Value, *weights: int) -> Value:
+def value_times(value: Value, *weights: int) -> Value:
     """The value of a product with powers of L."""
     return value if value is None or value > LARGE else value + sum(weights)
 
@@ -105,7 +105,7 @@ def times(value: Value, *weights: int) -> Value:
 class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, solution: Solution, source: Program, step: int = 1) -> None:
+    def __init__(self, solution: SizeSolution, source: Program, step: int = 1) -> None:
         self.solution, self.source, self.step, self.reading = solution, source, step, solution.counted.reading
         self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting
         self.stream = self.reading.stream
@@ -123,13 +123,13 @@ class Reader:
             "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
             "dh": changes, "update": larger(updates),
             "noise": self.adds("independent layers"), "drift": self.adds("layers"),
-            "linearization": times(self.error(exact), self.branch)}
+            "linearization": value_times(self.error(exact), self.branch)}
         if exact:
             values["drift"] = dx  # what updates add; what a skip takes away of x is no drift of theirs
         bounds = {name for name, value in values.items() if value is not None and value & 1}
         bounds |= Exponents.of_updates() if self.is_held_back() else set()
         rates = tuple((key.step, rate_of(self.solution, v)) for key, v in self.solution.explosions if self.exploded)
-        sizes: Fields = {name: exponent(self.solution, value) for name, value in values.items()}
+        sizes: Fields = {name: exponent_of_value(self.solution, value) for name, value in values.items()}
         found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact, after=self.step,
                           updates=max(1, self.solution.steps - 1), settled=self.solution.settled)
         if rates and rates[0][0] == 0:
@@ -147,7 +147,7 @@ class Reader:
     def change_of(self, family: int) -> Value:
         """The change of a vector; where something explodes, what updates do to it directly."""
         key = Unknown(CHANGE, self.step, family)
-        return size(self.direct.of(key)) if self.exploded else self.solution.value_of(key)
+        return size_of_parts(self.direct.of(key)) if self.exploded else self.solution.value_of(key)
 
     def output(self, step: int) -> Value:
         if not self.reading.outputs:
@@ -162,7 +162,7 @@ class Reader:
         """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was.
         """
         effect = DirectEffect(self.solution, untouched=True)
-        return exponent(self.solution, size(effect.of(Unknown(CHANGE, self.step, self.stream))))
+        return exponent_of_value(self.solution, size_of_parts(effect.of(Unknown(CHANGE, self.step, self.stream))))
 
     def is_held_back(self) -> bool:
         """Do updates make the stream grow, and norms or bounded functions hold it back?"""
@@ -196,13 +196,13 @@ class Reader:
         raise NotCovered(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 
-    def _to_stream(self, step: int) -> list[Entry]:
+    def _to_stream(self, step: int) -> list[TermEntry]:
         """The terms that layers add to the stream."""
         key = Unknown(KET, step, self.stream)
         found = self.solution.entries(key) if key in self.solution.counted.entries.of else []
         return [entry for entry in found if entry.enters == Enters.LAYERS and self.solution.value(entry.node)]
 
-    def _rules(self, entry: Entry) -> set[str]:
+    def _rules(self, entry: TermEntry) -> set[str]:
         return {one.rule for one in self.solution.terms_of(entry)}
 
     def _power_of(self, term: sp.Expr) -> Affine:
@@ -257,7 +257,8 @@ class Reader:
         for entry in self.solution.entries(key) if key in self.solution.counted.entries.of else ():
             if entry.update and chosen(entry.term):
                 parts: Parts = (self.direct.of_entry(entry) if self.exploded else self.solution.value(entry.node))
-                found.append(times(size(parts), *([-self.branch] if entry.enters == Enters.LAYERS else [])))
+                found.append(value_times(size_of_parts(parts),
+                                         *([-self.branch] if entry.enters == Enters.LAYERS else [])))
         return larger(found)
 
     def error(self, linear: bool) -> Value:

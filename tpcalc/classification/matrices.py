@@ -9,7 +9,7 @@ from typing import Iterator, Mapping, Sequence
 import sympy as sp
 
 from .._shown import Short, or_why
-from ..asymptotics import KET, Counted, Entry, Solution, Unknown
+from ..asymptotics import KET, Counted, TermEntry, SizeSolution, Unknown
 from ..asymptotics.cells import Evaluated, Point, cells
 from ..calculus import KetEquations, kets
 from ..calculus.kets import Bracket, Ket
@@ -24,7 +24,7 @@ from ..programs import SGD
 from ..programs.language import Matrix, Outer, Vector
 from ..programs.program import Program
 from .counted import Judged, counted_program
-from .exponents import ALPHA, evaluation, is_linear_program
+from .exponents import ALPHA, evaluated_exponents, is_linear_program
 from .ket_exponents import exponents_of_kets, last_update
 from .second_order import second_order
 from .sizes import Exponents
@@ -168,7 +168,7 @@ class MatrixTerms:
     counted: Counted
     values: Mapping[sp.Symbol, sp.Expr] = field(default_factory=dict)
     brought: dict[tuple[int, sp.Expr], str | None] = field(default_factory=dict, compare=False, repr=False)
-    solved: dict[tuple[object, int], Solution] = field(default_factory=dict, compare=False, repr=False)
+    solved: dict[tuple[object, int], SizeSolution] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, one: Program) -> MatrixTerms:
@@ -197,7 +197,7 @@ class MatrixTerms:
                                  "exponents are affine forms with rational coefficients")
         return replace(self, values=values, solved={})
 
-    def after(self, steps: int, matrix: object = EVERY) -> Solution:
+    def after(self, steps: int, matrix: object = EVERY) -> SizeSolution:
         """The first training steps, with updates of all matrices, of one, or of none, where None is given."""
         location = matrix, steps
         if location not in self.solved:
@@ -205,19 +205,19 @@ class MatrixTerms:
             self.solved[location] = self.counted.at(self.values, steps, keep)
         return self.solved[location]
 
-    def settled(self) -> Solution:
+    def settled(self) -> SizeSolution:
         """The steps that decide those of all, of all matrices together."""
         location = EVERY, 0
         if location not in self.solved:
             self.solved[location] = self.counted.settled(self.values)
         return self.solved[location]
 
-    def together(self, updates: int = 1) -> tuple[Solution, Exponents]:
+    def together(self, updates: int = 1) -> tuple[SizeSolution, Exponents]:
         """The first updates of all matrices together."""
         solution = self.updated(updates)
         return solution, exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact)
 
-    def updated(self, updates: int, matrix: object = EVERY) -> Solution:
+    def updated(self, updates: int, matrix: object = EVERY) -> SizeSolution:
         """The steps up to an update, fewer where these repeat."""
         steps = min(updates, 2) + 1
         while True:
@@ -233,14 +233,14 @@ class MatrixTerms:
         solution = self.after(1)
         return solution.value_of(Unknown(KET, 0, self.counted.reading.stream)) is None
 
-    def matrix_of(self, one: Entry) -> str | None:
+    def matrix_of(self, one: TermEntry) -> str | None:
         """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
         location = one.equation, one.term
         if location not in self.brought:
             self.brought[location] = self._brought_by(one)
         return self.brought[location]
 
-    def _brought_by(self, one: Entry) -> str | None:
+    def _brought_by(self, one: TermEntry) -> str | None:
         """What brings a term, read off it.
 
         An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
@@ -289,7 +289,8 @@ class MatrixTerms:
         def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
             values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
             solution = self.counted.at(values, 2, lambda entry: self.matrix_of(entry) in (None, matrix), directions)
-            return evaluation(solution, exponents_of_kets(solution, self.source, exact=self.exact, at_first=False))
+            return evaluated_exponents(solution,
+                                       exponents_of_kets(solution, self.source, exact=self.exact, at_first=False))
 
         found = [cell.found.answer for cell in cells(evaluated, len(self.counted.parameters))]
         return tuple(one for one in found if not (one.explosions and one.explosions[0][0] == 0))

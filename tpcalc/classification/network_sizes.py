@@ -11,7 +11,7 @@ import sympy as sp
 
 from .._shown import Short, Tabled, or_why, text_table
 from .._types import Fields
-from ..asymptotics import CHANGE as MOVED, KET, Solution, Unknown
+from ..asymptotics import CHANGE as MOVED, KET, SizeSolution, Unknown
 from ..limits.made_names import copied_from
 from ..orders import Affine, Exponent
 from ..parametrizations import Scaling
@@ -21,7 +21,7 @@ from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
 from .counted import FromZero, Judged, helpers_of, written_out
-from .ket_exponents import exponent, larger
+from .ket_exponents import exponent_of_value, larger
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, training_terms
 from .sizes import Exponents
 
@@ -139,7 +139,7 @@ class _Sizes:
     net: Judged
     scale: Scaling
     terms: MatrixTerms
-    solution: Solution
+    solution: SizeSolution
     exponents: Exponents
 
     def of_vectors(self, trained: bool) -> dict[str, dict[str, NetworkSize]]:
@@ -201,12 +201,12 @@ class _Sizes:
         return NetworkSize(output_in_width(self.net, self.scale), power.at(()))
 
 
-def size_of(solution: Solution, exponents: Exponents, sort: str, step: int, families: Iterable[int]) -> NetworkSize:
+def size_of(solution: SizeSolution, exponents: Exponents, sort: str, step: int, families: Iterable[int]) -> NetworkSize:
     """The largest vector's size, or that of its change, which is an upper bound where terms that are no such come to
     less."""
     value = larger(solution.value_of(Unknown(sort, step, family)) for family in families)
     held = sort == MOVED and Exponents.of_updates() <= exponents.bounds
-    return _in_limit(exponent(solution, value), value is not None and (held or solution.power(value).bound))
+    return _in_limit(exponent_of_value(solution, value), value is not None and (held or solution.power(value).bound))
 
 
 def output_in_width(net: Judged, scale: Scaling) -> sp.Expr | None:

@@ -9,7 +9,7 @@ from typing import Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..asymptotics import CHANGE, KET, Solution
+from ..asymptotics import CHANGE, KET, SizeSolution
 from ..orders import Region
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
@@ -129,7 +129,7 @@ def name_on_transformer(net: Transformer, scale: Scaling) -> str:
     return judge_exponents(scale.alpha, None, Region(0), exponents, None, ()).name
 
 
-def _scores(solution: Solution, exponents: Exponents, update: int) -> dict[str, NetworkSize]:
+def _scores(solution: SizeSolution, exponents: Exponents, update: int) -> dict[str, NetworkSize]:
     """Sizes of the score that softmax acts on, where there is one, and of its change after an update, 0 for none."""
     families = solution.counted.equations.setting.families
     numbers = [number for number, v in enumerate(families) if v.name == "score"]

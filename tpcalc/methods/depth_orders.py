@@ -12,7 +12,7 @@ import sympy as sp
 from .. import _checks
 from ..errors import Divergence, NotCovered
 from ..asymptotics import KET, Unknown
-from ..asymptotics.parts import size
+from ..asymptotics.parts import size_of_parts
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
 from ..programs.networks import Network
@@ -101,10 +101,10 @@ def _with_sums(powers: list[Fraction | float]) -> Powers:
 
 
 def _of_kets(net: Network, scale: Scaling) -> list[Fraction | float]:
-    """Of the terms of the stream, and of what functions are expanded in, whose powers stand behind the first: squares,
-    where all functions are odd or even."""
+    """Powers of the terms of the stream, and of what functions are expanded in, whose powers stand behind the first:
+    squares, where all functions are odd or even."""
     _, found = counted(net, scale)
-    rests = [(found.power(size(found.value(node))).exponent, 2 if parity else 1)
+    rests = [(found.power(size_of_parts(found.value(node))).exponent, 2 if parity else 1)
              for (step, _), (node, parity) in found.counted.entries.functions.rests.items() if step < found.steps]
     expanded: list[Fraction | float] = [-_number(power * times) for power, times in rests if -sp.oo < power < 0]
     keys = [Unknown(KET, t, stream) for t in range(found.steps) for stream in found.counted.reading.accumulating]

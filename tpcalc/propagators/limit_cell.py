@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from ..asymptotics import CHANGE, KET, Counted, Solution, Unknown
+from ..asymptotics import CHANGE, KET, Counted, SizeSolution, Unknown
 from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.setting import Setting
@@ -122,7 +122,7 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 @lru_cache(maxsize=64)
-def counted(net: Network, scale: Scaling) -> tuple[Regime | None, Solution]:
+def counted(net: Network, scale: Scaling) -> tuple[Regime | None, SizeSolution]:
     """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
     no stream. Raises ``ValueError`` where they are not counted."""
     names = net.trained_of_block
@@ -204,7 +204,7 @@ def _equations(one: Program) -> tuple[KetEquations, Regime | None]:
     return kets(found.program), None
 
 
-def _of_kets(found: Solution) -> Regime:
+def _of_kets(found: SizeSolution) -> Regime:
     """What is added to the stream: by independent layers at the first step, coherently at later ones."""
     equations = found.counted.equations
     outputs = [e.target.name for e in equations.equations
@@ -226,7 +226,7 @@ def _of_kets(found: Solution) -> Regime:
     return Regime(*(found.power(max(values, default=None)).exponent == 0 for values in (noise, drift)))
 
 
-def obstacle_of(found: Solution, outputs: list[str]) -> Obstacle | None:
+def obstacle_of(found: SizeSolution, outputs: list[str]) -> Obstacle | None:
     """What stands in the way of a limit; None where there is one."""
     families = found.counted.equations.setting.families
 

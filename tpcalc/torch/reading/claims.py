@@ -58,7 +58,7 @@ def one_of_each_kind(network: RecordedNetwork, stream: Stream) -> list[StreamBra
     return list(found.values())
 
 
-def size(value: Tensor) -> float:
+def rms_of(value: Tensor) -> float:
     """Root mean square."""
     return float(value.double().square().mean().sqrt()) if value.numel() else 0.0
 
@@ -74,7 +74,7 @@ def _reproduced(network: RecordedNetwork) -> Iterator[Claim]:
         return
     again = replay(tape, {number: torch.clone for number in (*tape.parameters, *tape.inputs)}, [tape.output])[0]
     before = tape.values[tape.output].detach()
-    off = size(again - before) / max(size(before), TINY)
+    off = rms_of(again - before) / max(rms_of(before), TINY)
     yield Claim("the tape run again gives the output", tape.ops[-1].place, off, off <= tolerance(network, tape.output))
 
 
@@ -117,8 +117,8 @@ def _branch(network: RecordedNetwork, branch: StreamBranch, ends: BranchEnd) -> 
     values = values_for(network, branch)
     whole, half, none = (replay(network.tape, multiplied(network, ends, c), [branch.end], values)[0]
                          for c in (1.0, 0.5, 0.0))
-    scale, exact = max(size(whole), TINY), tolerance(network, branch.end)
-    off, rest = size(half - whole / 2) / scale, size(none) / scale
+    scale, exact = max(rms_of(whole), TINY), tolerance(network, branch.end)
+    off, rest = rms_of(half - whole / 2) / scale, rms_of(none) / scale
     yield Claim("a branch halves with its ends", about, off, off <= exact)
     yield Claim("a branch vanishes with its ends", about, rest, rest <= exact)
 
@@ -137,9 +137,9 @@ def _norms(network: RecordedNetwork) -> Iterator[Claim]:
 def takes_scale_away(network: RecordedNetwork, norm: Norm) -> Claim:
     """The degree of what a norm returns in its input; eps besides, beside the input's mean square."""
     x = network.tape.values[norm.x].detach()
-    sizes = [size(replay(network.tape, {norm.x: x * c}, [norm.op.output])[0]) for c in (LARGE, 2 * LARGE)]
+    sizes = [rms_of(replay(network.tape, {norm.x: x * c}, [norm.op.output])[0]) for c in (LARGE, 2 * LARGE)]
     degree = abs(math.log2(max(sizes[1], TINY) / max(sizes[0], TINY)))
-    share = norm.eps / max(size(x)**2, TINY)
+    share = norm.eps / max(rms_of(x)**2, TINY)
     return Claim(f"a norm takes a scale away (eps is {share:.2g} of the mean square)", norm.op.place, degree,
                  degree <= DEGREE)
 
@@ -156,8 +156,8 @@ def _only_listed(network: RecordedNetwork, stream: Stream, ends: dict[tuple[int,
     values = replay(tape, changes, [number for before, add in sums for number in (before, add.output)])
     worst, where = 0.0, sums[0][1] if sums else tape.ops[0]
     for (start, add), before, after in zip(sums, values[::2], values[1::2]):
-        usual = size(tape.values[add.output].detach() - tape.values[start].detach())
-        moved = size(after - before) / max(usual, TINY)
+        usual = rms_of(tape.values[add.output].detach() - tape.values[start].detach())
+        moved = rms_of(after - before) / max(usual, TINY)
         if moved > worst:
             worst, where = moved, add
     exact = tolerance(network, stream.path.values[-1])
@@ -168,7 +168,8 @@ def _only_listed(network: RecordedNetwork, stream: Stream, ends: dict[tuple[int,
 def entry_sizes(model: Model, batch: object) -> list[float]:
     """For every stream of a model as it is, the root mean square of what enters its layers."""
     network = read_network(record(model, batch))
-    return [size(network.tape.values[stream.path.values[stream.first]].detach()) for stream in network.streams
+    return [rms_of(network.tape.values[stream.path.values[stream.first]].detach())
+            for stream in network.streams
             if stream.path.values]
 
 

@@ -71,7 +71,7 @@ def _names(base: RecordedNetwork, target: RecordedNetwork, which: Callable[[int,
 
 
 def nearest_name(name: str, known: Mapping[str, Shape]) -> str | None:
-    """Of names that differ in numbers alone, the one with the most equal numbers; None where there is none."""
+    """The known name that differs in numbers alone and has the most equal ones; None where there is none."""
     pattern, numbers = DIGITS.sub("*", name), DIGITS.findall(name)
     alike = [other for other in known if DIGITS.sub("*", other) == pattern]
     return max(alike, key=lambda other: sum(a == b for a, b in zip(DIGITS.findall(other), numbers)), default=None)

@@ -55,7 +55,7 @@ def cheapest_path(graph: Graph, norms: dict[int, Norm], sink: int) -> Path:
 
 
 def _cost(graph: Graph, norms: dict[int, Norm], op: Op, number: int) -> int:
-    """Of going through an operation from one of its operands."""
+    """The cost of going through an operation from one of its operands."""
     if op.call is None or op.name in SUMS:
         return 0
     if op.name in LOOKUPS or op.name in CONTRACTIONS or op.name in ATTENTIONS:

@@ -34,7 +34,7 @@ def replay(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int],
         return found[number] if number in found else known[number].detach()
 
     with torch.no_grad():
-        for op in needed(tape, changes, wanted):
+        for op in operations_needed(tape, changes, wanted):
             if any(number in found or number in changes for number in op.inputs):
                 results = run(tape, op, value)
                 for number, result in zip(op.outputs, results):
@@ -57,13 +57,13 @@ def drawn_values(tape: Tape, wanted: int, starts: Sequence[int]) -> dict[int, Te
         return found[number]
 
     with torch.no_grad():
-        for op in needed(tape, found, [wanted]):
+        for op in operations_needed(tape, found, [wanted]):
             found.update((number, result) for number, result in zip(op.outputs, run(tape, op, value))
                          if number not in found)
     return found
 
 
-def needed(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) -> list[Op]:
+def operations_needed(tape: Tape, changes: Mapping[int, Change], wanted: Sequence[int]) -> list[Op]:
     """Operations that the wanted tensors depend on, no further back than to what is replaced."""
     found: set[int] = set()
     open_numbers = list(wanted)

@@ -9,7 +9,7 @@ from typing import Iterator
 import torch
 from torch import Tensor
 
-from .claims import size, tolerance, values_for
+from .claims import rms_of, tolerance, values_for
 from .branch_end import BranchEnd
 from .kinds_of_ops import PRODUCTS
 from .matching import Kind, kind_of_branch
@@ -106,7 +106,7 @@ def _returns(network: RecordedNetwork, branch: StreamBranch, candidates: list[tu
     for i, (_, number) in enumerate(candidates):
         whole, half = (replay(network.tape, {number: change}, [branch.end], values)[0]
                        for change in (torch.clone, _halved))
-        if size(half - HALF * whole) <= tolerance(network, branch.end) * size(whole):
+        if rms_of(half - HALF * whole) <= tolerance(network, branch.end) * rms_of(whole):
             return i
     return -1
 

@@ -72,7 +72,7 @@ def _how(graph: Graph, norms: dict[int, Norm], op: Op, number: int) -> How:
 
 
 def _contracted(op: Op, number: int, axes: Axes) -> How:
-    """Of an operand of a matrix product or convolution: which axes are summed over."""
+    """How a matrix product or convolution uses an operand: which axes are summed over."""
     if op.name in CONVOLUTIONS:
         return ("bias", (), ()) if op.argument(2) == number else (
             "matrix", tuple(axis for axis in axes[1:] if axis is not None), axes[:1])
