@@ -143,7 +143,7 @@ def _verdict(name: str, scale: Scaling, e: Exponents, ratio: sp.Expr, partners: 
 def training_terms(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
     """The terms of a network's training by SGD at a scaling, written once for all scalings."""
     try:
-        terms, names = _in_symbols(net, opt), symbols_of(net)
+        terms, names = in_symbols(net, opt), symbols_of(net)
     except NoStreams:  # what its layers do may depend on alpha
         return MatrixTerms.of(counted_program(net, opt, scale))
     values = {names["alpha"]: scale.alpha, **{names[name]: scale.update_exponent(name)
@@ -157,7 +157,7 @@ def symbols_of(net: Judged) -> dict[str, sp.Symbol]:
 
 
 @lru_cache(maxsize=16)
-def _in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
+def in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
     return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))))
 
 

@@ -244,6 +244,11 @@ class Program(Short, Aligned):
         >>> {str(index): role for index, role in program.index_roles().items()}
         {'t': 'clock', 'i': 'sample', 'l': 'layer'}
         """
+        return dict(self._roles)
+
+    @cached_property
+    def _roles(self) -> dict[sp.Symbol, str]:
+        """Read once: rules ask for the clock all the time."""
         locations = self.locations()
         members = [m for location in locations for m in (location.statement.target,
                                                          *location.statement.value.atoms(Member))]
