@@ -20,7 +20,7 @@ from .sizes import GROWTH, Form, Sizes, height
 FAR = 16  # what happens beyond is what happens there
 MOST_CUTS = 400
 MOST_MOVES = 40
-NEAR = Fraction(1, 64)
+NEAR, CLOSE = Fraction(1, 64), Fraction(1, 8)
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,10 @@ def inside(sizes: Sizes) -> Point:
     return (Fraction(3), *(Fraction(4) + Fraction(i, 7) for i in range(sizes.size - 1)))
 
 
-def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point) -> Bounded:
+def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point, explosive: bool = True) -> Bounded:
     """The part of a polytope on which all sizes of these names are at most of order one; base: a point of it.
+
+    explosive: are many of its corners such that training explodes there? Those take long, and are asked last.
 
     Raises ``NotCovered`` where sizes are no maxima of affine forms.
     """
@@ -58,7 +60,8 @@ def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point) -> Bo
         corner = next((one for one in part.corners if one not in done), None)
         if corner is None:
             return Bounded(part, tuple(cuts))
-        found = _crossing(sizes, names, base, corner)
+        calm = not explosive and _largest(sizes, names, corner, None) is None
+        found = [] if calm else _crossing(sizes, names, base, corner)
         if not found:
             done.add(corner)
         for form in found:
@@ -72,27 +75,32 @@ def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point) -> Bo
 
 def _crossing(sizes: Sizes, names: Sequence[str], base: Point, corner: Point) -> list[Form]:
     """The forms with which sizes pass order one between a point and a corner; none where they do not."""
-    if _largest(sizes, names, corner, None) is None:
-        return []
-    end, seen, wrong = corner, _all(sizes, names, base, corner), set[tuple[str, Affine]]()
+    close = tuple(a + CLOSE * (b - a) for a, b in zip(base, corner))  # what explodes takes long, so that it is asked last
+    seen = [*_all(sizes, names, base, corner), *_all(sizes, names, close, corner)]
+    end, wrong = corner, set[tuple[str, Affine]]()
     for _ in range(MOST_MOVES):
-        seen += _all(sizes, names, end, base)
-        seen = [form for form in seen if (form.name, form.affine) not in wrong]
         high = [form for form in seen if form.affine.at(end) > 0]
-        if not high and end == corner:  # its forms are not those of what is between
-            raise _no_rule(names, corner)
         if high:
-            rising = [form for form in high if form.affine.at(base) <= 0]
-            wrong |= {(form.name, form.affine) for form in high if form not in rising}
-            share = min((form.affine.at(base) / (form.affine.at(base) - form.affine.at(end)) for form in rising),
-                        default=None)
-            end = corner if share is None else tuple(a + share * (b - a) for a, b in zip(base, end))
+            falling = {(form.name, form.affine) for form in high if form.affine.at(base) > 0}
+            share = min((form.affine.at(base) / (form.affine.at(base) - form.affine.at(end)) for form in high
+                         if (form.name, form.affine) not in falling), default=Fraction(1))
+            end, wrong = tuple(a + share * (b - a) for a, b in zip(base, end)), wrong | falling
+            seen = [form for form in seen if (form.name, form.affine) not in wrong]
             continue
+        if end == corner and _largest(sizes, names, corner, None) is None:
+            return []
+        new = [form for form in _all(sizes, names, end, base) if (form.name, form.affine) not in wrong]
+        seen += new
+        if any(form.affine.at(end) > 0 for form in new):
+            continue
+        if end == corner:  # its forms are not those of what is between
+            raise _no_rule(names, corner)
         passed = {form.affine: form for form in reversed(seen) if form.affine.at(end) == 0 < form.affine.at(corner)}
         attained = [form for form in passed.values() if _passes(sizes, form, end, corner)]
         if attained:
             return attained
         wrong |= {(form.name, form.affine) for form in seen if form.affine.at(end) == 0 < form.affine.at(corner)}
+        seen = [form for form in seen if (form.name, form.affine) not in wrong]
         end = corner
     raise _no_rule(names, corner)
 
@@ -180,7 +188,7 @@ def affine(sizes: Sizes, name: str, of: Polytope) -> Form | None:
 
 def at_least(sizes: Sizes, name: str, of: Polytope, base: Point) -> list[Form]:
     """Forms of which one is at least 0 wherever on a polytope a size is of order one or larger."""
-    below = bounded(sizes, [name], of, base)
+    below = bounded(sizes, [name], of, base, explosive=False)
     if below.nowhere is not None:
         return [below.nowhere]
     zero = [] if below.part.is_empty else [face.form for face in faces(sizes, name, below.part)]

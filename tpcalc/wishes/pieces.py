@@ -1,0 +1,153 @@
+"""Where wishes are met together: a union of polytopes of exponents, one or more for every regime of eps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Iterable, Sequence
+
+import sympy as sp
+
+from ..errors import NotCovered
+from ..orders import Affine
+from ..orders.polytope import Polytope
+from .boundaries import Bounded, affine, at_least, bounded, inside, start
+from .settings import Condition, Regime, Settings
+from .sizes import AT_INIT, Form, Reason, Sizes
+from .table import AtLeast, Clause, Wish, sizes_of
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A polytope of exponents on which wishes are met, and the regime of eps that it is of."""
+
+    regime: Regime
+    part: Polytope
+
+
+class Pieces:
+    """Pieces for any wishes of one network and optimizer; what several need is found once."""
+
+    def __init__(self, sizes: Sizes, settings: Settings) -> None:
+        self.sizes, self.settings = sizes, settings
+        self.base = inside(sizes)
+        self.far = start(sizes)
+        self.reasons: dict[Affine, Reason] = {}
+        self._bounded: dict[tuple[str, ...], Bounded] = {}
+        self._least: dict[tuple[str, tuple[str, ...]], list[Form]] = {}
+
+    # Sizes that are of order one at most.
+
+    def bounded(self, names: Iterable[str]) -> Bounded:
+        """Where these sizes are, and those at initialization, without which none else is counted."""
+        asked = tuple(dict.fromkeys((*AT_INIT, *names)))
+        if asked not in self._bounded:
+            later = [name for name in asked if name not in AT_INIT]
+            if later:
+                before = self.bounded(())
+                found = before if before.part.is_empty else bounded(self.sizes, later, before.part, self.base)
+                found = Bounded(found.part, tuple(dict.fromkeys((*before.cuts, *found.cuts))), found.nowhere)
+            else:
+                found = bounded(self.sizes, asked, self.far, self.base)
+            self._bounded[asked] = found
+            for form in found.cuts:
+                self.reasons.setdefault((form.affine * -1).scaled(), form.reason)
+        return self._bounded[asked]
+
+    # Sizes that are of order one at least.
+
+    def least(self, name: str, names: Iterable[str]) -> list[Form]:
+        """Forms of which one is at least 0 where a size is so large, among points where those of ``names`` are not
+        larger."""
+        location = name, tuple(names)
+        if location not in self._least:
+            self._least[location] = at_least(self.sizes, name, self.bounded(location[1]).part, self.base)
+            for form in self._least[location]:
+                self.reasons.setdefault(form.affine.scaled(), form.reason)
+        return self._least[location]
+
+    def alternatives(self, clause: Clause, names: Iterable[str]) -> list[tuple[Affine, ...]]:
+        """Forms, all of which are at least 0, for every way in which a clause may hold."""
+        found: dict[tuple[Affine, ...], None] = {}
+        for one in clause:
+            ways: list[tuple[Affine, ...]] = [self._twice(one, names)]
+            for name in one.names:
+                ways = [(*way, form.affine) for way in ways for form in self.least(name, names)]
+            found.update(dict.fromkeys(ways))
+        return list(found)
+
+    def _twice(self, one: AtLeast, names: Iterable[str]) -> tuple[Affine, ...]:
+        """Powers of which twice the first is at least the second: affine where sizes are one form each. Where both are
+        0 at most and the first is 0, it holds."""
+        part, found = self.bounded(names).part, []
+        for first, second in one.twice:
+            forms = [affine(self.sizes, name, part) for name in (first, second)]
+            if forms[0] is None or forms[1] is None:
+                raise NotCovered(f"{first}: not one affine form, beside a function with a kink; no rule for where what "
+                                 "the kink adds is as large")
+            found.append(forms[0].affine * 2 - forms[1].affine)
+        return tuple(form for form in found if any(form.at(corner) for corner in part.corners))
+
+    # Together.
+
+    def of(self, wishes: Sequence[Wish]) -> list[Piece]:
+        """The pieces on which all wishes are met, none inside another."""
+        names = sizes_of(wishes)
+        part = self.bounded(names).part
+        if part.is_empty:
+            return []
+        clauses = list(chain.from_iterable(wish.at_least(self.sizes) for wish in wishes))
+        found: list[Piece] = []
+        for regime in self.settings.regimes:
+            asked = self.asked(wishes, regime)
+            if asked is None:
+                continue
+            parts = _nonempty([part.where(chain.from_iterable(one.forms for one in asked))])
+            for clause in clauses:
+                if parts:
+                    ways = self.alternatives(clause, names)
+                    parts = _largest(_nonempty([one.where(way) for one in parts for way in ways]))
+            found += [Piece(regime, one) for one in parts]
+        self._require_inside(found)
+        return found
+
+    def asked(self, wishes: Iterable[Wish], regime: Regime) -> list[Condition] | None:
+        """Conditions of a regime and of wishes for what is set; None where one cannot be met."""
+        found = list(regime.conditions)
+        for asked in dict.fromkeys(wish.settings for wish in wishes if wish.settings):
+            conditions = self.settings.conditions(asked, regime)
+            if conditions is None:
+                return None
+            found += conditions
+        for condition in found:
+            for form in condition.forms:
+                self.reasons.setdefault(form.scaled(), condition.reason)
+        return found
+
+    def _require_inside(self, found: Iterable[Piece]) -> None:
+        """Raise ``NotCovered`` where branch multipliers that grow with the depth are left."""
+        wall = self.far.walls[0]
+        if any(wall.at(corner) == 0 for piece in found for corner in piece.part.corners):
+            raise NotCovered(f"net: got {self.sizes.net!r}; a branch multiplier of order one is left, and layers that "
+                             "change a stream by as much as it is are counted at given exponents alone, by tp.classify")
+
+    def is_far(self, form: Affine) -> bool:
+        """Is it a wall of the simplex that all is looked for in?"""
+        return form in self.far.walls
+
+    def reason(self, form: Affine) -> Reason:
+        return self.reasons.get(form.scaled(), Reason(sp.Integer(0), "counted"))
+
+
+def _nonempty(parts: Iterable[Polytope]) -> list[Polytope]:
+    return [part for part in parts if not part.is_empty]
+
+
+def _largest(parts: Sequence[Polytope]) -> list[Polytope]:
+    """Those that are not part of another."""
+    kept: list[Polytope] = []
+    for part in parts:
+        if any(all(other.contains(corner) for corner in part.corners) for other in kept):
+            continue
+        kept = [other for other in kept if not all(part.contains(corner) for corner in other.corners)] + [part]
+    return kept
