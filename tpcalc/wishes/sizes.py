@@ -10,9 +10,9 @@ import sympy as sp
 
 from ..asymptotics import CHANGE, KET, SCALAR, Solution, Unknown
 from ..asymptotics.explain import RULES, named
-from ..asymptotics.values import axes, towards
+from ..asymptotics.values import LARGE, axes, towards
 from ..classification.counted import Judged
-from ..classification.exponents import require_frozen_embedding_readout
+from ..classification.exponents import ALPHA, require_frozen_embedding_readout
 from ..classification.ket_exponents import Reader, exponents_of_kets, larger, rate_of
 from ..classification.ket_exponents import exponent as exponent_at
 from ..classification.matrices import MatrixTerms, in_symbols, symbols_of
@@ -25,10 +25,11 @@ from ..programs import SGD, ResNet
 
 INIT = ("x at initialization", "h at initialization", "f at initialization")
 CHANGES = {"change of x": "dx", "change of h": "dh", "change of f": "df"}
-NOISE = {"noise of x over a piece": "noise"}
+NOISE = "noise of x over a piece"
 EARLY, LATE, FROM_STEP_TO_STEP = "growth at initialization", "growth in training", "growth from step to step"
 GROWTH = (EARLY, LATE, FROM_STEP_TO_STEP)
 AT_INIT = (*INIT, EARLY)
+OF_START = (*AT_INIT, NOISE)
 IN_TRAINING = (*CHANGES, LATE, FROM_STEP_TO_STEP)
 
 
@@ -52,49 +53,56 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class Form:
-    """The affine form that a size is of at a point, and what the size was read off there; bound: an upper bound."""
+    """The affine form that a size is of at a point, and what the size was read off there; as_read: the same in the
+    order of the parameters there; bound: an upper bound."""
 
     name: str
     affine: Affine
     solution: Solution
+    as_read: Affine
     bound: bool = False
 
     @property
     def reason(self) -> Reason:
         """The term that attains it, and how it enters."""
-        at, key = self.solution, self._key()
-        if key is None:
-            return Reason(sp.Integer(1), f"{self.name}: of order one as it is")
-        ways = [(term.value, -number, term, entry) for number, entry in enumerate(at.entries(key))
-                for term in at.terms_of(entry)]
+        at, rule = self.solution, "independent layers" if self.name == NOISE else None
+        ways = [(self._is_like(term.value), term.value, -number, term, key)
+                for key in self._keys() for number, entry in enumerate(at.entries(key))
+                for term in at.terms_of(entry) if rule in (None, term.rule)]
         if not ways:
             return Reason(sp.Integer(1), f"{self.name}: of order one as it is")
-        _, _, term, entry = max(ways, key=lambda one: one[:2])
-        how = f", {RULES[term.rule]}" if term.rule else ""
-        return Reason(entry.term, f"{self.name}: {named(at, key)}{how}")
+        *_, term, key = max(ways, key=lambda one: one[:3])
+        whole = self.name in (*INIT, *GROWTH, NOISE, "change of x")  # of the stream, not of one layer
+        how = f", {RULES[term.rule]}" if term.rule and whole else ""
+        return Reason(term.term, f"{self.name}: {named(at, key)}{how}")
 
-    def _key(self) -> Unknown | None:
+    def _is_like(self, value: int) -> int:
+        """Is a term of this form, or but for a branch multiplier?"""
+        if value > LARGE:
+            return 0
+        form, alpha = self.solution.scale.form(value), self.solution.counted.parameters.index(ALPHA)
+        gammas = [slope for i, slope in enumerate(form.slopes) if i != alpha]
+        return 2 * (form == self.as_read) + (gammas == [s for i, s in enumerate(self.as_read.slopes) if i != alpha])
+
+    def _keys(self) -> list[Unknown]:
         at = self.solution
         reader = Reader(at)
         products = [p for p in reader.setting.products if not p.transposed]
         targets = [reader.setting.family_number(p.location.statement.target) for p in products]
         acted = [reader.setting.family_number(p.matvec.vector) for p in products]
         scalars = reader.reading.outputs or list(reader.reading.scalars)
-        keys = {"x at initialization": [Unknown(KET, 0, reader.stream)],
+        keys = {"x at initialization": [Unknown(KET, 0, reader.stream)], NOISE: [Unknown(KET, 0, reader.stream)],
                 "h at initialization": [Unknown(KET, 0, one) for one in acted],
                 "f at initialization": [Unknown(SCALAR, 0, name) for name in scalars],
-                "change of x": [Unknown(CHANGE, 1, reader.stream)],
-                "change of h": [Unknown(CHANGE, 1, one) for one in targets],
-                "change of f": [Unknown(SCALAR, 1, name) for name in scalars],
-                "noise of x over a piece": [Unknown(KET, 0, reader.stream)]}.get(self.name)
+                "change of h": [Unknown(CHANGE, 1, one) for one in (*targets, reader.stream)],
+                "change of f": [Unknown(SCALAR, 1, name) for name in scalars]}.get(self.name)
         if self.name in (EARLY, LATE):
             keys = [key for key, _ in at.explosions[:1]]
         elif self.name.startswith("update of"):
             keys = [Unknown(CHANGE, 1, one) for one in targets]
         elif keys is None:
             keys = [Unknown(CHANGE, 1, reader.stream)]
-        there = [key for key in keys if key in at.table and at.value_of(key) is not None]
-        return max(there, key=lambda key: at.value_of(key) or 0, default=None)
+        return [key for key in keys if key in at.table and at.value_of(key) is not None]
 
 
 Forms = dict[str, list[Form]]  # by size; none where the size vanishes
@@ -135,7 +143,7 @@ class Sizes:
         """Those that have these names."""
         found: Forms = {}
         for name in names:
-            what = BEFORE if name in AT_INIT else next(
+            what = BEFORE if name in OF_START else next(
                 (m for m in self.trained if name in (update_of(m), effect_of(m))), None)
             found[name] = self.at(point, inner, what).get(name, [])
         return found
@@ -147,7 +155,7 @@ class Sizes:
             way = towards(point, inner)
             directions = (tuple(way[i] for i in self._order), *directions)
         solution, read = self._read(values, what, directions)
-        return {name: [Form(name, self._ours(form), solution, bound) for one, bound in ones for form in one.forms]
+        return {name: [Form(name, self._ours(form), solution, form, bound) for one, bound in ones for form in one.forms]
                 for name, ones in read.items()}
 
     def _read(self, values: dict[sp.Symbol, sp.Expr], what: str | None, directions: tuple[Point, ...]
@@ -189,13 +197,14 @@ def _before(solution: Solution) -> Read:
         return {EARLY: rates}
     acted = [reader.setting.family_number(p.matvec.vector) for p in reader.setting.products if not p.transposed]
     values = {"x at initialization": reader.ket(reader.stream, 0), "f at initialization": reader.output(0),
-              "h at initialization": larger(reader.ket(family, 0) for family in acted)}
+              "h at initialization": larger(reader.ket(family, 0) for family in acted),
+              NOISE: larger(reader.adds_at(0, "independent layers"))}
     return {name: [(exponent_at(solution, value), value is not None and bool(value & 1))]
             for name, value in values.items()}
 
 
 def _in_training(e: Exponents) -> Read:
-    found = {name: [(getattr(e, field), field in e.bounds)] for name, field in {**CHANGES, **NOISE}.items()}
+    found = {name: [(getattr(e, field), field in e.bounds)] for name, field in CHANGES.items()}
     return {**found, LATE: [(rate, False) for _, rate in e.explosions]}
 
 

@@ -62,10 +62,17 @@ class Solved(Short, Aligned):
     def said(self, regions: Sequence[Region], symbols: Sequence[sp.Symbol]) -> list[str]:
         return [", ".join(map(_relation, region.expressions(symbols))) for region in regions]
 
+    @property
+    def excluded(self) -> str:
+        """What is in the way, in words; "" where there is an answer."""
+        names = tuple(self.conflict or ())
+        return "" if not names else f"{' and '.join(names)} exclude each other" if len(names) > 1 else (
+            f"nothing makes it {names[0]}")
+
     def __str__(self) -> str:
         lines = [f"{self.title}: {', '.join(self.want)}"]
         if self.conflict is not None:
-            lines.append("no powers of L: " + " and ".join(self.conflict) + " exclude each other")
+            lines.append(f"no powers of L: {self.excluded}")
             lines += [f"  {name}: {why}" for name, why in self.conflict.items()]
         for number, (one, same) in enumerate(zip(self.said(self.region, tuple(self.powers.values())),
                                                  self.said(self.exponents, self.symbols))):
@@ -83,7 +90,7 @@ class Solved(Short, Aligned):
         lines = [r"&" + r",\; ".join(latex(one.subs(names)) for one in region.expressions(symbols))
                  for region in self.region]
         lines = [lines[0], *(rf"\text{{or }} {line}" for line in lines[1:])] if lines else [
-            rf"&\text{{{' and '.join(self.conflict or ())} exclude each other}}"]
+            rf"&\text{{{self.excluded}}}"]
         lines += [rf"\text{{{_called(key)}}} &\propto L^{{{latex(power)}}}"
                   for key, power in _joined(self.settings).items()]
         return " \\\\\n".join(lines)
@@ -167,15 +174,36 @@ def _recipe(settings: Settings, piece: Piece, point: Sequence[Any]) -> tuple[Dep
 
 
 def _region(pieces: Pieces, part: Polytope) -> Region:
-    """A piece in alpha and the gammas."""
+    """A piece in alpha and the gammas, as few of them in every relation as it may be."""
     equal, facets = part.described
+    solved = _solved(equal)
     found = Region(pieces.sizes.size)
-    for form in equal:
+    for form in solved:
         found = found.where(form, "=")
     for form in facets:
         if not pieces.is_far(form):
-            found = found.where(form, ">=")
+            found = found.where(_without(form, solved).scaled(), ">=")
     return found
+
+
+def _solved(equal: Sequence[Affine]) -> list[Affine]:
+    """Equations, each solved for a parameter that no other has."""
+    found: list[Affine] = []
+    for form in equal:
+        form = _without(form, found)
+        form = form * (1 / form.slopes[_lead(form)])
+        found = [_without(other, [form]) for other in found] + [form]
+    return found
+
+
+def _without(form: Affine, solved: Sequence[Affine]) -> Affine:
+    for other in solved:
+        form = form - other * form.slopes[_lead(other)]
+    return form
+
+
+def _lead(form: Affine) -> int:
+    return next(i for i, slope in enumerate(form.slopes) if slope)
 
 
 def _in_settings(pieces: Pieces, piece: Piece, asked: set[str]) -> tuple[Region, dict[sp.Basic, Reason]]:
@@ -223,11 +251,14 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
             if rest and all(part.where(fewer).is_empty for part in rest):
                 cuts.remove(form)
         said += [_wall(form.affine * -1, symbols, form.reason) for form in cuts]
-    for clause in wish.at_least(pieces.sizes):
+    for name, clause in zip(pieces.sizes.trained * 2, wish.at_least(pieces.sizes)):
+        if not clause:
+            said.append(f"the block is linear in the updates of {name}")
+            continue
         ways = pieces.alternatives(clause, sizes_of([wish, *others]))
         written = [" and ".join(_wall(form, symbols, pieces.reason(form)) for form in way) for way in ways]
-        none = " or ".join(dict.fromkeys(name for one in clause for name in one.names)) or "curvature in some matrix"
-        said.append(" or ".join(dict.fromkeys(written)) or f"the block has no {none}")
+        none = " or ".join(dict.fromkeys(name for one in clause for name in one.names))
+        said.append(" or ".join(dict.fromkeys(written)) or f"there is no {none}")
     regimes = [pieces.settings.conditions(wish.settings, regime) for regime in pieces.settings.regimes
                ] if wish.settings else []
     for conditions in regimes:
@@ -250,7 +281,10 @@ def _wall(form: Affine, symbols: Sequence[sp.Symbol], reason: Reason) -> str:
 
 def _relation(one: sp.Basic) -> str:
     signs = {sp.Eq: "=", sp.Ge: ">=", sp.Le: "<=", sp.Gt: ">", sp.Lt: "<"}
-    return f"{one.lhs} {signs[one.func]} {one.rhs}" if one.func in signs else str(one)
+    if one.func not in signs:
+        return str(one)
+    factor, rest = one.lhs.as_coeff_Mul()
+    return f"{rest} {signs[one.func]} {one.rhs / factor}" if factor > 0 else f"{one.lhs} {signs[one.func]} {one.rhs}"
 
 
 def _joined(settings: Mapping[Key, sp.Expr]) -> dict[Key, sp.Expr]:

@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Sequence
 
 from .._checks import short
 from ..classification.second_order import KINK, block_jet
-from .sizes import AT_INIT, IN_TRAINING, Sizes, effect_of, update_of
+from .sizes import AT_INIT, IN_TRAINING, NOISE, Sizes, effect_of, update_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ WISHES = {wish.name: wish for wish in (
          ("h at initialization", "change of h"), _one("h at initialization")),
     Wish("feature learning", "an update changes h by order one at least", at_least=_one("change of h")),
     Wish("diverse", "what initial matrices make layers differ by is of order one at least (a diversity exponent of 1/2)",
-         at_least=_one("noise of x over a piece")),
+         at_least=_one(NOISE)),
     Wish("complete", "the effect of no matrix on its block becomes linear in updates", at_least=_complete),
     Wish("every matrix learns", "the updates of each matrix alone change what it acts on, and x or f, by order one at "
          "least", at_least=_learning),
