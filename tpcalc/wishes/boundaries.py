@@ -75,7 +75,7 @@ def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point, explo
 
 def _crossing(sizes: Sizes, names: Sequence[str], base: Point, corner: Point) -> list[Form]:
     """The forms with which sizes pass order one between a point and a corner; none where they do not."""
-    close = tuple(a + CLOSE * (b - a) for a, b in zip(base, corner))  # what explodes takes long, so that it is asked last
+    close = tuple(a + CLOSE * (b - a) for a, b in zip(base, corner))  # what explodes takes long: it is asked last
     seen = [*_all(sizes, names, base, corner), *_all(sizes, names, close, corner)]
     end, wrong = corner, set[tuple[str, Affine]]()
     for _ in range(MOST_MOVES):
@@ -95,7 +95,11 @@ def _crossing(sizes: Sizes, names: Sequence[str], base: Point, corner: Point) ->
             continue
         if end == corner:  # its forms are not those of what is between
             raise _no_rule(names, corner)
-        passed = {form.affine: form for form in reversed(seen) if form.affine.at(end) == 0 < form.affine.at(corner)}
+        passed: dict[Affine, Form] = {}
+        for form in seen:  # of equal forms, that of the first size, as it was read last
+            if form.affine.at(end) == 0 < form.affine.at(corner) and (form.affine not in passed or names.index(
+                    form.name) <= names.index(passed[form.affine].name)):
+                passed[form.affine] = form
         attained = [form for form in passed.values() if _passes(sizes, form, end, corner)]
         if attained:
             return attained

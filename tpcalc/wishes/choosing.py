@@ -1,17 +1,19 @@
-"""One parametrization out of a region: complete before diverse before few powers that are not zero."""
+"""One parametrization out of a region: complete before diverse before learning everywhere before few powers that are
+not zero."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Mapping, Sequence
 
+from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Point
 from .pieces import Piece, Pieces
 from .settings import DECAY, EPSILON, LR, Key, Settings
 from .table import WISHES, Wish
 
-PREFERRED = ("complete", "diverse")
+PREFERRED = ("complete", "diverse", "every matrix learns")
 
 
 def chosen(pieces: Pieces, wishes: Sequence[Wish], least: tuple[Affine, ...] | None) -> tuple[Piece, Point] | None:
@@ -23,8 +25,7 @@ def chosen(pieces: Pieces, wishes: Sequence[Wish], least: tuple[Affine, ...] | N
     if least is not None and found:
         found = _smallest(pieces, found, dict(zip(map(id, pieces.settings.regimes), least)))
     for name in PREFERRED:
-        more = [piece for piece in _also(pieces, found, wishes, WISHES[name])]
-        found = more or found
+        found = _also(pieces, found, wishes, WISHES[name]) or found
     best = [(_cost(pieces.settings, piece, point), point, number) for number, piece in enumerate(
         map(lambda piece: _sparse(pieces.settings, piece), found)) for point in _near(pieces, piece)]
     if not best:
@@ -34,9 +35,16 @@ def chosen(pieces: Pieces, wishes: Sequence[Wish], least: tuple[Affine, ...] | N
 
 
 def _also(pieces: Pieces, found: Sequence[Piece], wishes: Sequence[Wish], more: Wish) -> list[Piece]:
-    """The parts of pieces on which one more wish is met."""
+    """The parts of pieces on which one more wish is known to be met."""
     if more in wishes:
         return []
+    try:
+        return _cut(pieces, found, wishes, more)
+    except NotCovered:  # where training grows, upper bounds alone may be known
+        return []
+
+
+def _cut(pieces: Pieces, found: Sequence[Piece], wishes: Sequence[Wish], more: Wish) -> list[Piece]:
     names = tuple(dict.fromkeys(name for wish in wishes for name in wish.at_most))
     parts = list(found)
     for clause in more.at_least(pieces.sizes):

@@ -90,8 +90,9 @@ class Pieces:
 
     # Together.
 
-    def of(self, wishes: Sequence[Wish]) -> list[Piece]:
-        """The pieces on which all wishes are met, none inside another."""
+    def of(self, wishes: Sequence[Wish], among: Sequence[str] | None = None) -> list[Piece]:
+        """The pieces on which all wishes are met, none inside another; among: sizes of order one at most where those
+        that are to be large are counted, default those of the wishes."""
         names = sizes_of(wishes)
         part = self.bounded(names).part
         if part.is_empty:
@@ -105,7 +106,7 @@ class Pieces:
             parts = _nonempty([part.where(chain.from_iterable(one.forms for one in asked))])
             for clause in clauses:
                 if parts:
-                    ways = self.alternatives(clause, names)
+                    ways = self.alternatives(clause, names if among is None else among)
                     parts = _largest(_nonempty([one.where(way) for one in parts for way in ways]))
             found += [Piece(regime, one) for one in parts]
         self._require_inside(found)

@@ -23,6 +23,8 @@ from .sizes import Reason, Sizes
 
 ALL, MULTIPLIER, INIT, LR, EPSILON, DECAY = "*", "multiplier", "init", "lr", "eps", "decay"
 Key = tuple[str, str]
+BESIDE, SHARE = "eps beside gradients", "the share of a weight that a step's decay takes"
+SETTINGS_RULES = (BESIDE, SHARE)
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Settings:
         cases = size.args if isinstance(size, sp.Max) else (size,)
         found = []
         for one in cases:
-            ahead = [Condition(self.affine(one - other), Reason(sp.Max(*cases), "eps beside gradients"))
+            ahead = [Condition(self.affine(one - other), Reason(sp.Max(*cases), BESIDE))
                      for other in cases if other != one]
             charged = one != direction_power(self.name, -gradient)
             said = f"eps, L^({eps}), is {'at least as large' if charged else 'no larger than'}" + (
@@ -185,8 +187,7 @@ class Settings:
                     for name in names] if self.has_eps else None
         if not self.has_decay:
             return None if asked == "visible decay" else []
-        return [Condition(self.share(name, regime) * -1, Reason(self.symbol((name, DECAY)),
-                                                               "the share of a weight that a step's decay takes"),
+        return [Condition(self.share(name, regime) * -1, Reason(self.symbol((name, DECAY)), SHARE),
                           asked == "visible decay") for name in names]
 
     def beyond(self, asked: set[str], regime: Regime) -> list[tuple[sp.Expr, bool, Reason]]:
@@ -195,11 +196,11 @@ class Settings:
         for name in self.sizes.trained:
             if (name, EPSILON) in free:
                 found.append((self.in_settings(self.affine(self.gradients[name]), regime) - free[name, EPSILON],
-                              "eps in proportion" in asked, Reason(free[name, EPSILON], "eps beside gradients")))
+                              "eps in proportion" in asked, Reason(free[name, EPSILON], BESIDE)))
             if (name, DECAY) in free and asked & {"bounded decay", "visible decay"}:
                 visible = self.in_settings(regime.powers[name, DECAY], regime)
                 found.append((visible - free[name, DECAY], "visible decay" in asked, Reason(
-                    free[name, DECAY], "the share of a weight that a step's decay takes")))
+                    free[name, DECAY], SHARE)))
         return found
 
     def in_settings(self, form: Affine, regime: Regime) -> sp.Expr:

@@ -50,6 +50,9 @@ class Reason(NamedTuple):
     term: sp.Expr
     rule: str
 
+    def __str__(self) -> str:
+        return f"{self.rule}, by {self.term}"
+
 
 @dataclass(frozen=True)
 class Form:
@@ -66,12 +69,13 @@ class Form:
     def reason(self) -> Reason:
         """The term that attains it, and how it enters."""
         at, rule = self.solution, "independent layers" if self.name == NOISE else None
-        ways = [(self._is_like(term.value), term.value, -number, term, key)
+        of_h = self.name == "change of h" or self.name.startswith("update of")
+        ways = [(self._is_like(term.value), of_h and term.update, term.value, -number, term, key)
                 for key in self._keys() for number, entry in enumerate(at.entries(key))
                 for term in at.terms_of(entry) if rule in (None, term.rule)]
         if not ways:
             return Reason(sp.Integer(1), f"{self.name}: of order one as it is")
-        *_, term, key = max(ways, key=lambda one: one[:3])
+        *_, term, key = max(ways, key=lambda one: one[:4])
         whole = self.name in (*INIT, *GROWTH, NOISE, "change of x")  # of the stream, not of one layer
         how = f", {RULES[term.rule]}" if term.rule and whole else ""
         return Reason(term.term, f"{self.name}: {named(at, key)}{how}")
@@ -79,7 +83,7 @@ class Form:
     def _is_like(self, value: int) -> int:
         """Is a term of this form, or but for a branch multiplier?"""
         if value > LARGE:
-            return 0
+            return 4 * (self.name in GROWTH)
         form, alpha = self.solution.scale.form(value), self.solution.counted.parameters.index(ALPHA)
         gammas = [slope for i, slope in enumerate(form.slopes) if i != alpha]
         return 2 * (form == self.as_read) + (gammas == [s for i, s in enumerate(self.as_read.slopes) if i != alpha])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import sympy as sp
 
@@ -23,7 +24,7 @@ from ..programs import ResNet, Transformer
 from ..programs.builders import require_vectors_taken
 from .choosing import chosen, objective
 from .pieces import Piece, Pieces
-from .settings import ALL, Key, Settings
+from .settings import ALL, SETTINGS_RULES, Key, Settings
 from .sizes import Reason, Sizes
 from .table import USUAL, WISHES, Wish, sizes_of, wishes
 
@@ -34,11 +35,11 @@ TRAINING = "training is counted where the network is stable at initialization"
 class Solved(Short, Aligned):
     """What is left of the powers of L that one sets where wishes are met.
 
-    region: polytopes in the free powers, in the order of ``powers``, {(parameter, setting): symbol}, empty where wishes
-    exclude each other; exponents: the same polytopes in alpha and the gammas, in the order of ``symbols``. recipe: one
+    region: polytopes in the free powers, in the order of ``powers``, {(parameter, setting): symbol}, empty where
+    wishes exclude each other; exponents: the same polytopes in alpha and the gammas, in the order of ``symbols``. recipe: one
     parametrization of it, None where there is none; settings: the powers that it sets. reasons: by facet, and by
     equation, of the region, the term of the program that makes it and the rule by which it counts. conflict: the
-    smallest set of wishes that exclude each other, each with its reason, None where there is an answer. assumed: what
+    smallest set of wishes that are known to exclude each other, each with its reason, None where there is an answer. assumed: what
     the region takes for granted.
 
     >>> import tpcalc as tp
@@ -59,28 +60,36 @@ class Solved(Short, Aligned):
     conflict: Mapping[str, str] | None = None
     assumed: tuple[str, ...] = ()
 
-    def said(self, regions: Sequence[Region], symbols: Sequence[sp.Symbol]) -> list[str]:
-        return [", ".join(map(_relation, region.expressions(symbols))) for region in regions]
+    def said(self, relations: Iterable[sp.Basic]) -> list[str]:
+        """Relations in words, once where they are the same for all parameters."""
+        names, written = {name for name, _ in self.settings} - {ALL}, [_relation(one) for one in relations]
+        of = {one: re.findall(rf"_({'|'.join(map(re.escape, names)) or ' '})\b", one) for one in written}
+        bare = {one: one.replace(f"_{of[one][0]}", "") for one in written if len(of[one]) and len(set(of[one])) == 1}
+        common = {one for one in bare.values()
+                  if {of[other][0] for other, same in bare.items() if same == one} == names}
+        return list(dict.fromkeys(bare[one] if bare.get(one) in common else one for one in written))
 
     @property
     def excluded(self) -> str:
         """What is in the way, in words; "" where there is an answer."""
         names = tuple(self.conflict or ())
         return "" if not names else f"{' and '.join(names)} exclude each other" if len(names) > 1 else (
-            f"nothing makes it {names[0]}")
+            f"nothing that may be set meets the wish {names[0]!r}")
 
     def __str__(self) -> str:
         lines = [f"{self.title}: {', '.join(self.want)}"]
         if self.conflict is not None:
             lines.append(f"no powers of L: {self.excluded}")
             lines += [f"  {name}: {why}" for name, why in self.conflict.items()]
-        for number, (one, same) in enumerate(zip(self.said(self.region, tuple(self.powers.values())),
-                                                 self.said(self.exponents, self.symbols))):
-            lines += [f"{'or' if number else 'powers of L'}: {one or 'any'}", f"  which is {same or 'anything'}"]
+        for number, (one, same) in enumerate(zip(self.region, self.exponents)):
+            here, there = (", ".join(self.said(region.expressions(symbols))) or "any"
+                           for region, symbols in ((one, tuple(self.powers.values())), (same, self.symbols)))
+            lines += [f"{'or' if number else 'powers of L'}: {here}", f"  which is {there}"]
         if self.settings:
             lines.append("one of these: " + ", ".join(f"{_called(key)} {as_power(power)}"
                                                       for key, power in _joined(self.settings).items()))
-        lines += [f"  {_relation(facet)}: by {reason.term}, {reason.rule}" for facet, reason in self.reasons.items()]
+        lines += [f"  {_relation(facet)}: {reason}" for facet, reason in self.reasons.items()
+                  if reason.rule not in SETTINGS_RULES]
         return "\n".join([*lines, *(f"assumed: {one}" for one in self.assumed)])
 
     def latex(self) -> str:
@@ -117,8 +126,8 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
         ``recipe``.
 
     Powers are exponents: lr L^-1 has the power -1. Sizes are maxima of affine forms, whose polytopes are found by
-    evaluating the network's equations at their corners. ``recipe`` is complete, if that is among what is wished for,
-    before it is diverse, before it has few powers that are not zero. Raises ``ValueError`` for unknown wishes and
+    evaluating the network's equations at their corners. ``recipe`` is complete if that can be, before it is
+    diverse, before every matrix learns, before few of its powers are not zero, and then the smaller ones. Raises ``ValueError`` for unknown wishes and
     settings, and for powers to minimize that nothing bounds, ``NotCovered`` for networks that no rule covers and where
     a size is no maximum of affine forms. Source: Tensor Programs VI, section 5 and appendix K.3
     [tensor_programs_vi/definitions_5] [tensor_programs_vi/appendix_k]; arXiv:2505.01618 for "complete".
@@ -162,8 +171,8 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
                   _assumed(network, wide, found or [Piece(one, pieces.far) for one in settings.regimes]))
 
 
-def _recipe(settings: Settings, piece: Piece, point: Sequence[Any]) -> tuple[DepthScaling | Parametrization,
-                                                                           dict[Key, sp.Expr]]:
+def _recipe(settings: Settings, piece: Piece, point: Sequence[Any]
+            ) -> tuple[DepthScaling | Parametrization, dict[Key, sp.Expr]]:
     alpha, *gammas = (sp.Rational(x.numerator, x.denominator) for x in point)
     names = settings.sizes.trained
     whole = Parametrization(depth={"alpha": alpha, **dict(zip(names, gammas))})
@@ -229,12 +238,20 @@ def _in_settings(pieces: Pieces, piece: Piece, asked: set[str]) -> tuple[Region,
 # Why there is nothing.
 
 def _conflict(pieces: Pieces, wished: Sequence[Wish]) -> dict[str, str]:
-    """The smallest set of wishes that exclude each other, the first of several, with reasons."""
+    """The smallest set of wishes that are known to exclude each other, the first of several, with reasons."""
     for size in range(1, len(wished) + 1):
         for some in combinations(wished, size):
-            if not pieces.of(some):
+            if _exclude(pieces, some):
                 return {wish.name: _because(pieces, wish, [one for one in some if one is not wish]) for wish in some}
     return {"stable at initialization": _because(pieces, WISHES["stable at initialization"], [])}
+
+
+def _exclude(pieces: Pieces, some: Sequence[Wish]) -> bool:
+    """Are wishes known to exclude each other? Where training grows, much is known as an upper bound alone."""
+    try:
+        return not pieces.of(some)
+    except NotCovered:
+        return False
 
 
 def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
@@ -243,7 +260,7 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
     found = pieces.bounded(sizes_of([wish]))
     if found.nowhere is not None:
         return f"{found.nowhere.name} grows with L whatever is set: by {found.nowhere.reason.term}"
-    rest = [piece.part for piece in pieces.of(others)] if others else [pieces.far]
+    rest = [piece.part for piece in pieces.of(others, sizes_of([wish, *others]))] if others else [pieces.far]
     if wish.at_most:
         cuts = [form for form in found.cuts if any(form.affine.at(c) > 0 for part in rest for c in part.corners)]
         for form in list(cuts):
@@ -262,7 +279,7 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
     regimes = [pieces.settings.conditions(wish.settings, regime) for regime in pieces.settings.regimes
                ] if wish.settings else []
     for conditions in regimes:
-        said += [f"{pieces.settings.name} has none here"] if conditions is None else [
+        said += [f"{pieces.settings.name} has none here to set"] if conditions is None else [
             f"{sp.Eq(one.form.expression(symbols), 0) if one.equal else sp.Ge(one.form.expression(symbols), 0)}: "
             f"{one.reason.rule}" for one in conditions if not one.form.is_constant or one.form.constant]
     said += [f"{pieces.settings.symbol(key)} is fixed at {power}" for key, power in pieces.settings.fixed.items()
@@ -272,9 +289,9 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
 
 def _wall(form: Affine, symbols: Sequence[sp.Symbol], reason: Reason) -> str:
     if form.is_constant:
-        return f"{reason.rule} by {reason.term}"
+        return f"{reason}"
     relation, = Region(len(symbols)).where(form.scaled(), ">=").expressions(symbols)
-    return f"{_relation(relation)}, for the {reason.rule}, by {reason.term}"
+    return f"{_relation(relation)}, for the {reason}"
 
 
 # Words.
@@ -283,8 +300,9 @@ def _relation(one: sp.Basic) -> str:
     signs = {sp.Eq: "=", sp.Ge: ">=", sp.Le: "<=", sp.Gt: ">", sp.Lt: "<"}
     if one.func not in signs:
         return str(one)
-    factor, rest = one.lhs.as_coeff_Mul()
-    return f"{rest} {signs[one.func]} {one.rhs / factor}" if factor > 0 else f"{one.lhs} {signs[one.func]} {one.rhs}"
+    positive = sp.Add(*(term for term in sp.Add.make_args(one.lhs) if term.as_coeff_Mul()[0] > 0))
+    factor, rest = positive.as_coeff_Mul()
+    return f"{rest} {signs[one.func]} {sp.expand((one.rhs - one.lhs + positive) / factor)}"
 
 
 def _joined(settings: Mapping[Key, sp.Expr]) -> dict[Key, sp.Expr]:

@@ -65,8 +65,8 @@ WISHES = {wish.name: wish for wish in (
     Wish("faithful", "h, which activations act on, is of order one at first, and is changed by order one at most",
          ("h at initialization", "change of h"), _one("h at initialization")),
     Wish("feature learning", "an update changes h by order one at least", at_least=_one("change of h")),
-    Wish("diverse", "what initial matrices make layers differ by is of order one at least (a diversity exponent of 1/2)",
-         at_least=_one(NOISE)),
+    Wish("diverse", "what initial matrices make layers differ by is of order one at least (a diversity exponent of "
+         "1/2)", at_least=_one(NOISE)),
     Wish("complete", "the effect of no matrix on its block becomes linear in updates", at_least=_complete),
     Wish("every matrix learns", "the updates of each matrix alone change what it acts on, and x or f, by order one at "
          "least", at_least=_learning),
