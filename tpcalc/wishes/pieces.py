@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Iterable, Sequence
 
 import sympy as sp
 
+from ..classification.counted import Judged
 from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Polytope
@@ -25,13 +27,12 @@ class Piece:
     part: Polytope
 
 
-class Pieces:
-    """Pieces for any wishes of one network and optimizer; what several need is found once."""
+class Bounds:
+    """Where the sizes of a network are of order one, whatever trains it; what several wishes need is found once."""
 
-    def __init__(self, sizes: Sizes, settings: Settings) -> None:
-        self.sizes, self.settings = sizes, settings
-        self.base = inside(sizes)
-        self.far = start(sizes)
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.base, self.far = inside(sizes), start(sizes)
         self.reasons: dict[Affine, Reason] = {}
         self._bounded: dict[tuple[str, ...], Bounded] = {}
         self._least: dict[tuple[str, tuple[str, ...]], list[Form]] = {}
@@ -88,7 +89,21 @@ class Pieces:
             found.append(forms[0].affine * 2 - forms[1].affine)
         return tuple(form for form in found if any(form.at(corner) for corner in part.corners))
 
-    # Together.
+
+@lru_cache(maxsize=4)
+def bounds_of(net: Judged) -> Bounds:
+    """Found once for all optimizers and wishes."""
+    return Bounds(Sizes(net))
+
+
+class Pieces:
+    """Pieces for any wishes of one network and optimizer."""
+
+    def __init__(self, bounds: Bounds, settings: Settings) -> None:
+        self.sizes, self.settings, self.far = bounds.sizes, settings, bounds.far
+        self.bounded, self.alternatives = bounds.bounded, bounds.alternatives
+        self.reasons = dict[Affine, Reason]()
+        self._known = bounds.reasons
 
     def of(self, wishes: Sequence[Wish], among: Sequence[str] | None = None) -> list[Piece]:
         """The pieces on which all wishes are met, none inside another; among: sizes of order one at most where those
@@ -137,7 +152,8 @@ class Pieces:
         return form in self.far.walls
 
     def reason(self, form: Affine) -> Reason:
-        return self.reasons.get(form.scaled(), Reason(sp.Integer(0), "counted"))
+        found = self._known.get(form.scaled()) or self.reasons.get(form.scaled())
+        return Reason(sp.Integer(1), "of the search alone") if found is None else found
 
 
 def _nonempty(parts: Iterable[Polytope]) -> list[Polytope]:

@@ -23,9 +23,9 @@ from ..parametrizations import DepthScaling, Parametrization
 from ..programs import ResNet, Transformer
 from ..programs.builders import require_vectors_taken
 from .choosing import chosen, objective
-from .pieces import Piece, Pieces
+from .pieces import Piece, Pieces, bounds_of
 from .settings import ALL, SETTINGS_RULES, Key, Settings
-from .sizes import Reason, Sizes
+from .sizes import Reason
 from .table import USUAL, WISHES, Wish, sizes_of, wishes
 
 TRAINING = "training is counted where the network is stable at initialization"
@@ -36,11 +36,11 @@ class Solved(Short, Aligned):
     """What is left of the powers of L that one sets where wishes are met.
 
     region: polytopes in the free powers, in the order of ``powers``, {(parameter, setting): symbol}, empty where
-    wishes exclude each other; exponents: the same polytopes in alpha and the gammas, in the order of ``symbols``. recipe: one
-    parametrization of it, None where there is none; settings: the powers that it sets. reasons: by facet, and by
-    equation, of the region, the term of the program that makes it and the rule by which it counts. conflict: the
-    smallest set of wishes that are known to exclude each other, each with its reason, None where there is an answer. assumed: what
-    the region takes for granted.
+    wishes exclude each other; exponents: the same polytopes in alpha and the gammas, in the order of ``symbols``.
+    recipe: one parametrization of it, None where there is none; settings: the powers that it sets. reasons: by facet,
+    and by equation, of the region, the term of the program that makes it and the rule by which it counts. conflict: the
+    smallest set of wishes that are known to exclude each other, each with its reason, None where there is an answer.
+    assumed: what the region takes for granted.
 
     >>> import tpcalc as tp
     >>> found = tp.solve(tp.ResNet(), want=("stable", "nontrivial", "diverse"))
@@ -126,10 +126,10 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
         ``recipe``.
 
     Powers are exponents: lr L^-1 has the power -1. Sizes are maxima of affine forms, whose polytopes are found by
-    evaluating the network's equations at their corners. ``recipe`` is complete if that can be, before it is
-    diverse, before every matrix learns, before few of its powers are not zero, and then the smaller ones. Raises ``ValueError`` for unknown wishes and
-    settings, and for powers to minimize that nothing bounds, ``NotCovered`` for networks that no rule covers and where
-    a size is no maximum of affine forms. Source: Tensor Programs VI, section 5 and appendix K.3
+    evaluating the network's equations at their corners. ``recipe`` is complete if that can be, before it is diverse,
+    before every matrix learns, before few of its powers are not zero, and then the smaller ones. Raises ``ValueError``
+    for unknown wishes and settings, and for powers to minimize that nothing bounds, ``NotCovered`` for networks that
+    no rule covers and where a size is no maximum of affine forms. Source: Tensor Programs VI, section 5 and appendix K.3
     [tensor_programs_vi/definitions_5] [tensor_programs_vi/appendix_k]; arXiv:2505.01618 for "complete".
 
     >>> import tpcalc as tp
@@ -150,10 +150,11 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
                          "not told from it; expected False")
     optimizer = optimizer_or_default(opt)
     require_vectors_taken(network, optimizer, DepthScaling())
-    sizes = Sizes(network)
+    bounds = bounds_of(network)
+    sizes = bounds.sizes
     settings = Settings(sizes, optimizer, fixed)
     least = objective(settings, minimize, maximize)
-    pieces = Pieces(sizes, settings)
+    pieces = Pieces(bounds, settings)
     settings.require_gradients(pieces.bounded(()).part)
     found = pieces.of(wished)
     answer = chosen(pieces, wished, least)
