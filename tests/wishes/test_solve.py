@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification import Verdict
-from tpcalc.wishes import WISHES, Solved
+from tpcalc.wishes import WISHES, SolvedPowers
 
 half = sp.Rational(1, 2)
 MLP = tp.ResNet("linear", "mlp")
@@ -39,7 +39,7 @@ def points(size: int, count: int) -> list[tuple[sp.Expr, ...]]:
             for _ in range(count)]
 
 
-def known(found: Solved, *point: object) -> bool:
+def known(found: SolvedPowers, *point: object) -> bool:
     return any(region.contains([sp.sympify(x) for x in point]) for region in found.exponents)
 
 

@@ -32,7 +32,7 @@ class Bounded:
     nowhere: Form | None = None  # a size that is larger everywhere
 
 
-def start(sizes: Sizes) -> Polytope:
+def simplex_of(sizes: Sizes) -> Polytope:
     """A large simplex of exponents: branch multipliers that do not grow with the depth."""
     return Polytope.simplex((0, *[-FAR] * (sizes.size - 1)), 3 * FAR)
 
@@ -142,7 +142,7 @@ class Face:
     corners: frozenset[int]
 
 
-def faces(sizes: Sizes, name: str, of: Polytope) -> tuple[Face, ...]:
+def faces_of_order_one(sizes: Sizes, name: str, of: Polytope) -> tuple[Face, ...]:
     """The largest faces of a polytope on which a size is of order one, where it is at most that everywhere.
 
     Raises ``NotCovered`` where it is an upper bound alone.
@@ -195,5 +195,5 @@ def at_least(sizes: Sizes, name: str, of: Polytope, base: Point) -> list[Form]:
     below = bounded(sizes, [name], of, base, explosive=False)
     if below.nowhere is not None:
         return [below.nowhere]
-    zero = [] if below.part.is_empty else [face.form for face in faces(sizes, name, below.part)]
+    zero = [] if below.part.is_empty else [face.form for face in faces_of_order_one(sizes, name, below.part)]
     return list({form.affine: form for form in (*below.cuts, *zero)}.values())

@@ -10,7 +10,7 @@ from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Point
 from .pieces import Piece, Pieces
-from .settings import DECAY, EPSILON, LR, Key, Settings
+from .settings import DECAY, EPSILON, LR, Key, PowerSettings
 from .table import WISHES, Wish
 
 PREFERRED = ("complete", "diverse", "every matrix learns")
@@ -78,7 +78,7 @@ def _level(form: Affine, value: Fraction) -> Affine:
     return Affine(form.slopes, form.constant - value)
 
 
-def _sparse(settings: Settings, piece: Piece) -> Piece:
+def _sparse(settings: PowerSettings, piece: Piece) -> Piece:
     """The part on which powers are zero, one after the other, as far as that goes."""
     order = (LR, DECAY, EPSILON)
     part = piece.part
@@ -89,12 +89,12 @@ def _sparse(settings: Settings, piece: Piece) -> Piece:
     return Piece(piece.regime, part)
 
 
-def _cost(settings: Settings, piece: Piece, point: Point) -> tuple[int, Fraction]:
+def _cost(settings: PowerSettings, piece: Piece, point: Point) -> tuple[int, Fraction]:
     powers = [abs(piece.regime.powers[key].at(point)) for key in settings.keys]
     return sum(power != 0 for power in powers), sum(powers, Fraction(0))
 
 
-def objective(settings: Settings, minimize: object, maximize: object) -> tuple[Affine, ...] | None:
+def objective(settings: PowerSettings, minimize: object, maximize: object) -> tuple[Affine, ...] | None:
     """What is to be as small as it can be, by regime: a power, or minus it."""
     if minimize is None and maximize is None:
         return None

@@ -13,17 +13,17 @@ from ..classification.counted import Judged
 from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Polytope
-from .boundaries import Bounded, affine, at_least, bounded, inside, start
-from .settings import Condition, Regime, Settings
+from .boundaries import Bounded, affine, at_least, bounded, inside, simplex_of
+from .settings import PowerCondition, EpsRegime, PowerSettings
 from .sizes import AT_INIT, Form, Reason, Sizes
-from .table import AtLeast, Clause, Wish, sizes_of
+from .table import AtLeast, Clause, Wish, sizes_at_most
 
 
 @dataclass(frozen=True)
 class Piece:
     """A polytope of exponents on which wishes are met, and the regime of eps that it is of."""
 
-    regime: Regime
+    regime: EpsRegime
     part: Polytope
 
 
@@ -32,7 +32,7 @@ class Bounds:
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
-        self.base, self.far = inside(sizes), start(sizes)
+        self.base, self.far = inside(sizes), simplex_of(sizes)
         self.reasons: dict[Affine, Reason] = {}
         self._bounded: dict[tuple[str, ...], Bounded] = {}
         self._least: dict[tuple[str, tuple[str, ...]], list[Form]] = {}
@@ -99,7 +99,7 @@ def bounds_of(net: Judged) -> Bounds:
 class Pieces:
     """Pieces for any wishes of one network and optimizer."""
 
-    def __init__(self, bounds: Bounds, settings: Settings) -> None:
+    def __init__(self, bounds: Bounds, settings: PowerSettings) -> None:
         self.sizes, self.settings, self.far = bounds.sizes, settings, bounds.far
         self.bounded, self.alternatives = bounds.bounded, bounds.alternatives
         self.reasons = dict[Affine, Reason]()
@@ -108,7 +108,7 @@ class Pieces:
     def of(self, wishes: Sequence[Wish], among: Sequence[str] | None = None) -> list[Piece]:
         """The pieces on which all wishes are met, none inside another; among: sizes of order one at most where those
         that are to be large are counted, default those of the wishes."""
-        names = sizes_of(wishes)
+        names = sizes_at_most(wishes)
         part = self.bounded(names).part
         if part.is_empty:
             return []
@@ -127,7 +127,7 @@ class Pieces:
         self._require_inside(found)
         return found
 
-    def asked(self, wishes: Iterable[Wish], regime: Regime) -> list[Condition] | None:
+    def asked(self, wishes: Iterable[Wish], regime: EpsRegime) -> list[PowerCondition] | None:
         """Conditions of a regime and of wishes for what is set; None where one cannot be met."""
         found = list(regime.conditions)
         for asked in dict.fromkeys(wish.settings for wish in wishes if wish.settings):

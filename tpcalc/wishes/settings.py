@@ -24,11 +24,12 @@ from .sizes import Reason, Sizes
 ALL, MULTIPLIER, INIT, LR, EPSILON, DECAY = "*", "multiplier", "init", "lr", "eps", "decay"
 Key = tuple[str, str]
 BESIDE, SHARE = "eps beside gradients", "the share of a weight that a step's decay takes"
-SETTINGS_RULES = (BESIDE, SHARE)
+FIXED, ONE_RATE = "it is fixed", "one learning rate is wished for"
+SETTINGS_RULES = (BESIDE, SHARE, FIXED, ONE_RATE)
 
 
 @dataclass(frozen=True)
-class Condition:
+class PowerCondition:
     """A form in alpha and the gammas that is to be at least 0, or 0, with why."""
 
     form: Affine
@@ -41,16 +42,16 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Regime:
+class EpsRegime:
     """Powers of L of what is set, as forms in alpha and the gammas, where one and the same of eps and gradients
     decides the size of every direction; conditions: where that is so, and where settings are what was fixed."""
 
     powers: Mapping[Key, Affine]
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PowerCondition, ...] = ()
     said: tuple[str, ...] = field(default=(), compare=False)
 
 
-class Settings:
+class PowerSettings:
     """What an optimizer and a branch multiplier are set to, as powers of L."""
 
     def __init__(self, sizes: Sizes, opt: Optimizer, fixed: Mapping[Key, object] | None) -> None:
@@ -108,10 +109,10 @@ class Settings:
     def affine(self, value: sp.Expr) -> Affine:
         return Affine.of(value, self.sizes.symbols)
 
-    def _regimes(self) -> list[Regime]:
+    def _regimes(self) -> list[EpsRegime]:
         """One, or one for every way in which an eps that is fixed is larger or smaller than gradients."""
         alpha, *gammas = self.sizes.symbols
-        choices: dict[tuple[sp.Expr, sp.Expr | None], list[tuple[sp.Expr, list[Condition], str]]] = {}
+        choices: dict[tuple[sp.Expr, sp.Expr | None], list[tuple[sp.Expr, list[PowerCondition], str]]] = {}
         for name in self.sizes.trained:
             kind = self.gradients[name], self.fixed.get((name, EPSILON))
             choices.setdefault(kind, self._directions(*kind))
@@ -129,12 +130,13 @@ class Settings:
                 if self.has_decay:
                     decay = self.fixed.get((name, DECAY))
                     powers[name, DECAY] = self._visible(name, rate) if decay is None else self.affine(decay)
-            conditions += [Condition(powers[key] - self.affine(power), Reason(self.symbol(key), "it is fixed"), True)
+            conditions += [PowerCondition(powers[key] - self.affine(power), Reason(self.symbol(key), FIXED), True)
                            for key, power in self.fixed.items() if key[1] in (MULTIPLIER, LR)]
-            found.append(Regime(powers, tuple(conditions), tuple(dict.fromkeys(said for _, _, said in some if said))))
+            said = dict.fromkeys(said for _, _, said in some if said)
+            found.append(EpsRegime(powers, tuple(conditions), tuple(said)))
         return found
 
-    def _directions(self, gradient: sp.Expr, eps: sp.Expr | None) -> list[tuple[sp.Expr, list[Condition], str]]:
+    def _directions(self, gradient: sp.Expr, eps: sp.Expr | None) -> list[tuple[sp.Expr, list[PowerCondition], str]]:
         """Powers of 1/L of an optimizer's direction, and where each is the one that counts."""
         if eps is None:
             said = "eps is free, and taken to be no larger than gradients" if self.has_eps else ""
@@ -143,7 +145,7 @@ class Settings:
         cases = size.args if isinstance(size, sp.Max) else (size,)
         found = []
         for one in cases:
-            ahead = [Condition(self.affine(one - other), Reason(sp.Max(*cases), BESIDE))
+            ahead = [PowerCondition(self.affine(one - other), Reason(sp.Max(*cases), BESIDE))
                      for other in cases if other != one]
             charged = one != direction_power(self.name, -gradient)
             said = f"eps, L^({eps}), is {'at least as large' if charged else 'no larger than'}" + (
@@ -151,7 +153,7 @@ class Settings:
             found.append((one, ahead, said))
         return found
 
-    def share(self, name: str, regime: Regime) -> Affine:
+    def share(self, name: str, regime: EpsRegime) -> Affine:
         """The power of L of the share of a weight that one step's decay takes."""
         return self._share(regime.powers[name, LR], regime.powers[name, DECAY], name)
 
@@ -174,23 +176,23 @@ class Settings:
 
     # What wishes ask of them.
 
-    def conditions(self, asked: str, regime: Regime) -> list[Condition] | None:
+    def conditions(self, asked: str, regime: EpsRegime) -> list[PowerCondition] | None:
         """In alpha and the gammas; None where it cannot be met."""
         names = self.sizes.trained
         if asked == "one lr":
             first, *rest = (regime.powers[name, LR] for name in names)
-            return [Condition(one - first, Reason(self.symbol((name, LR)), "one learning rate is wished for"), True)
+            return [PowerCondition(one - first, Reason(self.symbol((name, LR)), ONE_RATE), True)
                     for name, one in zip(names[1:], rest)]
         if asked == "eps in proportion":
-            return [Condition(regime.powers[name, EPSILON] - self.affine(self.gradients[name]),
-                              Reason(self.symbol((name, EPSILON)), "eps is to go like gradients"), True)
+            return [PowerCondition(regime.powers[name, EPSILON] - self.affine(self.gradients[name]),
+                                   Reason(self.symbol((name, EPSILON)), "eps is to go like gradients"), True)
                     for name in names] if self.has_eps else None
         if not self.has_decay:
             return None if asked == "visible decay" else []
-        return [Condition(self.share(name, regime) * -1, Reason(self.symbol((name, DECAY)), SHARE),
-                          asked == "visible decay") for name in names]
+        return [PowerCondition(self.share(name, regime) * -1, Reason(self.symbol((name, DECAY)), SHARE),
+                               asked == "visible decay") for name in names]
 
-    def beyond(self, asked: set[str], regime: Regime) -> list[tuple[sp.Expr, bool, Reason]]:
+    def beyond(self, asked: set[str], regime: EpsRegime) -> list[tuple[sp.Expr, bool, Reason]]:
         """What free eps and decay are to be beside other settings: expressions that are at least 0, or equal to it."""
         found, free = [], self.free
         for name in self.sizes.trained:
@@ -203,7 +205,7 @@ class Settings:
                     free[name, DECAY], SHARE)))
         return found
 
-    def in_settings(self, form: Affine, regime: Regime) -> sp.Expr:
+    def in_settings(self, form: Affine, regime: EpsRegime) -> sp.Expr:
         """A form in alpha and the gammas as one in what is set."""
         alpha, *gammas = self.sizes.symbols
         power = (ALL, MULTIPLIER)

@@ -24,15 +24,15 @@ from ..programs import ResNet, Transformer
 from ..programs.builders import require_vectors_taken
 from .choosing import chosen, objective
 from .pieces import Piece, Pieces, bounds_of
-from .settings import ALL, SETTINGS_RULES, Key, Settings
+from .settings import ALL, SETTINGS_RULES, Key, PowerSettings
 from .sizes import Reason
-from .table import USUAL, WISHES, Wish, sizes_of, wishes
+from .table import USUAL, WISHES, Wish, sizes_at_most, wishes
 
 TRAINING = "training is counted where the network is stable at initialization"
 
 
 @dataclass(frozen=True, repr=False)
-class Solved(Short, Aligned):
+class SolvedPowers(Short, Aligned):
     """What is left of the powers of L that one sets where wishes are met.
 
     region: polytopes in the free powers, in the order of ``powers``, {(parameter, setting): symbol}, empty where
@@ -106,7 +106,7 @@ class Solved(Short, Aligned):
 
 
 def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: Mapping[Key, Any] | None = None,
-          minimize: Key | None = None, maximize: Key | None = None) -> Solved:
+          minimize: Key | None = None, maximize: Key | None = None) -> SolvedPowers:
     """The powers of the depth L with which a network trained by an optimizer does what is wished for.
 
     Parameters
@@ -129,8 +129,8 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     evaluating the network's equations at their corners. ``recipe`` is complete if that can be, before it is diverse,
     before every matrix learns, before few of its powers are not zero, and then the smaller ones. Raises ``ValueError``
     for unknown wishes and settings, and for powers to minimize that nothing bounds, ``NotCovered`` for networks that
-    no rule covers and where a size is no maximum of affine forms. Source: Tensor Programs VI, section 5 and appendix K.3
-    [tensor_programs_vi/definitions_5] [tensor_programs_vi/appendix_k]; arXiv:2505.01618 for "complete".
+    no rule covers and where a size is no maximum of affine forms. Source: Tensor Programs VI, section 5 and appendix
+    K.3 [tensor_programs_vi/definitions_5] [tensor_programs_vi/appendix_k]; arXiv:2505.01618 for "complete".
 
     >>> import tpcalc as tp
     >>> tp.solve().recipe
@@ -152,7 +152,7 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     require_vectors_taken(network, optimizer, DepthScaling())
     bounds = bounds_of(network)
     sizes = bounds.sizes
-    settings = Settings(sizes, optimizer, fixed)
+    settings = PowerSettings(sizes, optimizer, fixed)
     least = objective(settings, minimize, maximize)
     pieces = Pieces(bounds, settings)
     settings.require_gradients(pieces.bounded(()).part)
@@ -167,12 +167,13 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
         region.append(one)
         reasons.update(why)
     recipe, set_to = (None, dict[Key, sp.Expr]()) if answer is None else _recipe(settings, *answer)
-    return Solved(title, names, settings.free, tuple(sizes.symbols), tuple(region),
-                  tuple(_region(pieces, piece.part) for piece in found), recipe, set_to, reasons, conflict,
-                  _assumed(network, wide, found or [Piece(one, pieces.far) for one in settings.regimes]))
+    exponents = tuple(_region(pieces, piece.part) for piece in found)
+    assumed = _assumed(network, wide, found or [Piece(one, pieces.far) for one in settings.regimes])
+    return SolvedPowers(title, names, settings.free, tuple(sizes.symbols), tuple(region), exponents, recipe, set_to,
+                        reasons, conflict, assumed)
 
 
-def _recipe(settings: Settings, piece: Piece, point: Sequence[Any]
+def _recipe(settings: PowerSettings, piece: Piece, point: Sequence[Any]
             ) -> tuple[DepthScaling | Parametrization, dict[Key, sp.Expr]]:
     alpha, *gammas = (sp.Rational(x.numerator, x.denominator) for x in point)
     names = settings.sizes.trained
@@ -258,10 +259,10 @@ def _exclude(pieces: Pieces, some: Sequence[Wish]) -> bool:
 def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
     """What a wish asks for that the others exclude."""
     symbols, said = pieces.sizes.symbols, list[str]()
-    found = pieces.bounded(sizes_of([wish]))
+    found = pieces.bounded(sizes_at_most([wish]))
     if found.nowhere is not None:
         return f"{found.nowhere.name} grows with L whatever is set: by {found.nowhere.reason.term}"
-    rest = [piece.part for piece in pieces.of(others, sizes_of([wish, *others]))] if others else [pieces.far]
+    rest = [piece.part for piece in pieces.of(others, sizes_at_most([wish, *others]))] if others else [pieces.far]
     if wish.at_most:
         cuts = [form for form in found.cuts if any(form.affine.at(c) > 0 for part in rest for c in part.corners)]
         for form in list(cuts):
@@ -273,7 +274,7 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
         if not clause:
             said.append(f"the block is linear in the updates of {name}")
             continue
-        ways = pieces.alternatives(clause, sizes_of([wish, *others]))
+        ways = pieces.alternatives(clause, sizes_at_most([wish, *others]))
         written = [" and ".join(_wall(form, symbols, pieces.reason(form)) for form in way) for way in ways]
         none = " or ".join(dict.fromkeys(name for one in clause for name in one.names))
         said.append(" or ".join(dict.fromkeys(written)) or f"there is no {none}")

@@ -89,7 +89,7 @@ def wishes(want: object) -> tuple[Wish, ...]:
     return tuple(WISHES[name] for name in dict.fromkeys(names))
 
 
-def sizes_of(some: Iterable[Wish]) -> Sequence[str]:
+def sizes_at_most(some: Iterable[Wish]) -> Sequence[str]:
     """The sizes that are to be of order one at most."""
     return tuple(dict.fromkeys(name for wish in some for name in wish.at_most))
 
