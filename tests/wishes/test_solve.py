@@ -60,6 +60,17 @@ def test_regions_are_what_verdicts_say_at_every_point(net: tp.ResNet, count: int
         assert seen or found.conflict
 
 
+def test_what_is_complete_beyond_what_is_stable() -> None:
+    """Through a kink an update is as much larger as its root, and in a product as the other, whatever grows."""
+    net = tp.ResNet("relu", "mlp", matrices=3)
+    found, seen = tp.solve(net, want=("complete",)), set()
+    for gammas in ((0, 0, 0), (-1, -1, 0), (-2, -1, 0), (-4, -1, 0), (-1, -4, 1), (1, 1, 1), (1, 0, 1), (1, 1, 0), (1, -1, 0), (1, 0, 0)):
+        point = (half, *map(sp.Integer, gammas))
+        seen.add(complete := tp.classify(scale(net, point), net).complete_in_feature_learning)
+        assert known(found, *point) == complete, point
+    assert seen == {True, False}
+
+
 @pytest.mark.parametrize("net", [tp.ResNet(), MLP, RELU], ids=["linear", "mlp", "relu"])
 @pytest.mark.parametrize("opt", [None, tp.AdamW(0.1), tp.SignSGD(0.1)], ids=["sgd", "adamw", "sign"])
 def test_the_recipe_does_what_was_wished_for(net: tp.ResNet, opt: object) -> None:
@@ -183,6 +194,10 @@ def test_what_no_rule_covers_is_refused_by_name() -> None:
         tp.solve(fixed={("*", "init"): -1})
     with pytest.raises(tp.NotCovered, match="frozen"):
         tp.solve(tp.ResNet(train_embedding_readout=True))
+    with pytest.raises(tp.NotCovered, match="opt: got SignSGD.*gn, trained vectors"):
+        tp.solve(tp.ResNet("tanh", norm="rms", gains=True), tp.SignSGD(0.1))
+    with pytest.raises(tp.NotCovered, match="norm_position='post'.*expected layers that change a stream"):
+        tp.solve(tp.ResNet("gelu", "mlp", norm="rms", norm_position="post"))
     with pytest.raises(tp.NotCovered, match="tied"):
         tp.solve(tp.Transformer(tied=True))
 

@@ -51,7 +51,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     terms = training_terms(net, scale)
     eps = getattr(opt, "eps", None)
     kept = None if eps is None or eps == 0 else sp.Integer(0)
-    moved, sizes = {}, sizes_of_vectors(net, scale)
+    moved, sizes = {}, _sizes_of_vectors(net, scale)
     for name, moves in terms.gradients(0).items():
         power = moves - sizes.get(name, -scale.update_exponent(name))
         if power == sp.oo:
@@ -81,7 +81,7 @@ def _has_grown(net: Judged, terms: MatrixTerms) -> bool:
     return max(exponents.x_init.at(()), exponents.dx.at(())) > 0
 
 
-def sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
+def _sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
     """Powers of L of what trained vectors move by where their directions are of order one: those of signs. What stands
     before their gradients may have powers of L that are the gradients' own."""
     if not net.vectors_of_block:

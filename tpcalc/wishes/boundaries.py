@@ -184,12 +184,6 @@ def faces_of_order_one(sizes: Sizes, name: str, of: Polytope) -> tuple[Face, ...
     return tuple(found)
 
 
-def affine(sizes: Sizes, name: str, of: Polytope) -> Form | None:
-    """The one form that a size is of on a polytope; None where there are several, or none."""
-    found = {form.affine: form for corner in of.corners for form in sizes.asked([name], corner, of.center)[name]}
-    return next(iter(found.values())) if len(found) == 1 else None
-
-
 def at_least(sizes: Sizes, name: str, of: Polytope, base: Point) -> list[Form]:
     """Forms of which one is at least 0 wherever on a polytope a size is of order one or larger."""
     below = bounded(sizes, [name], of, base, explosive=False)

@@ -49,7 +49,7 @@ def _cut(pieces: Pieces, found: Sequence[Piece], wishes: Sequence[Wish], more: W
     parts = list(found)
     for clause in more.at_least(pieces.sizes):
         ways = pieces.alternatives(clause, names)
-        cut = [Piece(one.regime, one.part.where(way)) for one in parts for way in ways]
+        cut = [Piece(one.regime, one.part.cut(way)) for one in parts for way in ways]
         parts = [one for one in cut if not one.part.is_empty]
     return parts
 

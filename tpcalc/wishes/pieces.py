@@ -13,10 +13,10 @@ from ..classification.counted import Judged
 from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Polytope
-from .boundaries import Bounded, affine, at_least, bounded, inside, simplex_of
+from .boundaries import Bounded, at_least, bounded, inside, simplex_of
 from .settings import PowerCondition, EpsRegime, PowerSettings
 from .sizes import AT_INIT, Form, Reason, Sizes
-from .table import AtLeast, Clause, Wish, sizes_at_most
+from .table import Clause, Wish, sizes_at_most
 
 
 @dataclass(frozen=True)
@@ -67,27 +67,9 @@ class Bounds:
                 self.reasons.setdefault(form.affine.scaled(), form.reason)
         return self._least[location]
 
-    def alternatives(self, clause: Clause, names: Iterable[str]) -> list[tuple[Affine, ...]]:
-        """Forms, all of which are at least 0, for every way in which a clause may hold."""
-        found: dict[tuple[Affine, ...], None] = {}
-        for one in clause:
-            ways: list[tuple[Affine, ...]] = [self._twice(one, names)]
-            for name in one.names:
-                ways = [(*way, form.affine) for way in ways for form in self.least(name, names)]
-            found.update(dict.fromkeys(ways))
-        return list(found)
-
-    def _twice(self, one: AtLeast, names: Iterable[str]) -> tuple[Affine, ...]:
-        """Powers of which twice the first is at least the second: affine where sizes are one form each. Where both are
-        0 at most and the first is 0, it holds."""
-        part, found = self.bounded(names).part, []
-        for first, second in one.twice:
-            forms = [affine(self.sizes, name, part) for name in (first, second)]
-            if forms[0] is None or forms[1] is None:
-                raise NotCovered(f"{first}: not one affine form, beside a function with a kink; no rule for where what "
-                                 "the kink adds is as large")
-            found.append(forms[0].affine * 2 - forms[1].affine)
-        return tuple(form for form in found if any(form.at(corner) for corner in part.corners))
+    def alternatives(self, clause: Clause, names: Iterable[str]) -> list[Affine]:
+        """Forms of which one is at least 0 where a clause holds."""
+        return list(dict.fromkeys(form.affine for name in clause for form in self.least(name, names)))
 
 
 @lru_cache(maxsize=4)
@@ -122,7 +104,7 @@ class Pieces:
             for clause in clauses:
                 if parts:
                     ways = self.alternatives(clause, names if among is None else among)
-                    parts = _largest(_nonempty([one.where(way) for one in parts for way in ways]))
+                    parts = _largest(_nonempty([one.cut(way) for one in parts for way in ways]))
             found += [Piece(regime, one) for one in parts]
         self._require_inside(found)
         return found

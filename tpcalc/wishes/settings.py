@@ -12,11 +12,9 @@ import sympy as sp
 from .._checks import exponent, short
 from ..classification.carried import carried
 from ..classification.faithful import EPS, decay_power, direction, direction_power, optimizer_name
-from ..classification.optimized import sizes_of_vectors
 from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Point, Polytope
-from ..parametrizations import Parametrization
 from ..programs import SGD
 from ..programs.updates import Optimizer
 from .sizes import Reason, Sizes
@@ -222,6 +220,10 @@ class PowerSettings:
         linear function of them has steps of another size then."""
         if isinstance(self.opt, SGD):
             return
+        if self.sizes.net.vectors_of_block:
+            names = ", ".join(self.sizes.net.vectors_of_block)
+            raise NotCovered(f"opt: got {self.opt!r} for {names}, trained vectors, the size of whose steps is not told "
+                             "from that of their gradients; expected gradient descent")
         for point in (*of.corners, of.center):
             for name, power in self._beyond(point).items():
                 if power != 0:
@@ -232,11 +234,8 @@ class PowerSettings:
 
     def _beyond(self, point: Point) -> dict[str, sp.Expr]:
         values = dict(zip(self.sizes.symbols, map(_rational, point)))
-        alpha, *gammas = values.values()
-        scale = Parametrization(depth={"alpha": alpha, **dict(zip(self.sizes.trained, gammas))})
-        own = sizes_of_vectors(self.sizes.net, scale)
-        return {name: moves - own.get(name, -scale.update_exponent(name))
-                for name, moves in self.sizes.terms.there(values).gradients(0).items()}
+        gammas = dict(zip(self.sizes.trained, list(values.values())[1:]))
+        return {name: moves + gammas[name] for name, moves in self.sizes.terms.there(values).gradients(0).items()}
 
 
 def _rational(x: Fraction) -> sp.Rational:

@@ -275,9 +275,8 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
             said.append(f"the block is linear in the updates of {name}")
             continue
         ways = pieces.alternatives(clause, sizes_at_most([wish, *others]))
-        written = [" and ".join(_wall(form, symbols, pieces.reason(form)) for form in way) for way in ways]
-        none = " or ".join(dict.fromkeys(name for one in clause for name in one.names))
-        said.append(" or ".join(dict.fromkeys(written)) or f"there is no {none}")
+        written = dict.fromkeys(_wall(form, symbols, pieces.reason(form)) for form in ways)
+        said.append(" or ".join(written) or f"there is no {' or '.join(clause)}")
     regimes = [pieces.settings.conditions(wish.settings, regime) for regime in pieces.settings.regimes
                ] if wish.settings else []
     for conditions in regimes:

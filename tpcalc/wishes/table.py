@@ -6,41 +6,30 @@ from dataclasses import dataclass
 from typing import Callable, Iterable, Sequence
 
 from .._checks import short
-from ..classification.second_order import KINK, block_jet
+from ..classification.second_order import block_jet
 from .sizes import AT_INIT, IN_TRAINING, NOISE, Sizes, effect_of, update_of
 
 
-@dataclass(frozen=True)
-class AtLeast:
-    """Sizes that are to be of order one at least, all of them; twice: two of which twice the first is at least as
-    large as the second, as powers."""
-
-    names: tuple[str, ...]
-    twice: tuple[tuple[str, str], ...] = ()
-
-
-Clause = tuple[AtLeast, ...]  # one of which is to hold
+Clause = tuple[str, ...]  # sizes, one of which is to be of order one at least
 
 
 def _one(*names: str) -> Callable[[Sizes], tuple[Clause, ...]]:
-    return lambda sizes: tuple((AtLeast((name,)),) for name in names)
+    return lambda sizes: tuple((name,) for name in names)
 
 
 def _learning(sizes: Sizes) -> tuple[Clause, ...]:
-    return tuple((AtLeast((of(name),)),) for name in sizes.trained for of in (update_of, effect_of))
+    return tuple((of(name),) for name in sizes.trained for of in (update_of, effect_of))
 
 
 def _complete(sizes: Sizes) -> tuple[Clause, ...]:
-    """The second-order part of each parameter's effect on its block is as large as the first-order part: that of a
-    smooth function is larger by what the other update of the pair does, that of a kink by the smaller one and half of
-    the larger."""
+    """The second-order part of each parameter's effect on its block is as large as the first-order part.
+
+    With another update it is as much larger as that update is, of a smooth function. What two updates do together
+    through a kink is smaller, but each of them then meets the kink by itself, and is as much larger as its root.
+    """
     second = block_jet(sizes.net).second
-    found = []
-    for name in sizes.trained:
-        pairs = [((set(pair) - {name} or {name}).pop(), how) for pair, how in second.items() if name in pair]
-        found.append(tuple(AtLeast((update_of(other),), ((update_of(other), update_of(name)),) * (how == KINK))
-                           for other, how in pairs))
-    return tuple(found)
+    return tuple(tuple(update_of((set(pair) - {name} or {name}).pop()) for pair in second if name in pair)
+                 for name in sizes.trained)
 
 
 @dataclass(frozen=True)
