@@ -43,10 +43,12 @@ def known(found: SolvedPowers, *point: object) -> bool:
     return any(region.contains([sp.sympify(x) for x in point]) for region in found.exponents)
 
 
-@pytest.mark.parametrize(("net", "count"), [(tp.ResNet(), 20), (tp.ResNet("tanh"), 8), (MLP, 8), (RELU, 4), *(
-    pytest.param(net, 40, marks=pytest.mark.slow) for net in (tp.ResNet("tanh"), MLP, RELU,
-                                                              tp.ResNet("silu", "glu", norm="rms"),
-                                                              tp.ResNet("linear", "mlp", matrices=3)))])
+MORE = (tp.ResNet("tanh"), MLP, RELU, tp.ResNet("silu", "glu", norm="rms"), tp.ResNet("linear", "mlp", matrices=3))
+
+
+@pytest.mark.parametrize(("net", "count"), [
+    (tp.ResNet(), 20), (tp.ResNet("tanh"), 8), (MLP, 8), (RELU, 4),
+    *(pytest.param(net, 40, marks=pytest.mark.slow) for net in MORE)])
 def test_regions_are_what_verdicts_say_at_every_point(net: tp.ResNet, count: int) -> None:
     places = points(1 + len(net.trained_of_block), count)
     verdicts = {point: tp.classify(scale(net, point), net) for point in places}
