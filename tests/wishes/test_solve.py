@@ -66,7 +66,8 @@ def test_what_is_complete_beyond_what_is_stable() -> None:
     """Through a kink an update is as much larger as its root, and in a product as the other, whatever grows."""
     net = tp.ResNet("relu", "mlp", matrices=3)
     found, seen = tp.solve(net, want=("complete",)), set()
-    for gammas in ((0, 0, 0), (-1, -1, 0), (-2, -1, 0), (-4, -1, 0), (-1, -4, 1), (1, 1, 1), (1, 0, 1), (1, 1, 0), (1, -1, 0), (1, 0, 0)):
+    for gammas in ((0, 0, 0), (-1, -1, 0), (-2, -1, 0), (-4, -1, 0), (-1, -4, 1), (1, 1, 1), (1, 0, 1), (1, 1, 0),
+                   (1, -1, 0), (1, 0, 0)):
         point = (half, *map(sp.Integer, gammas))
         seen.add(complete := tp.classify(scale(net, point), net).complete_in_feature_learning)
         assert known(found, *point) == complete, point
