@@ -60,6 +60,14 @@ def test_a_loop_of_unknown_sign_is_never_said_to_explode(name: str) -> None:
     assert tp.classify(1, 0, tp.ResNet(block=block)).stable_at_init  # 1/L a layer is a number over all layers
 
 
+@pytest.mark.parametrize("opt", [tp.SGD(0.5, momentum=0.9), tp.SGD(0.5, weight_decay=0.1)], ids=["momentum", "decay"])
+def test_a_refusal_is_in_the_programs_names(opt: tp.SGD) -> None:
+    """What a ket equation calls rho_W is, for who wrote the program, what is remembered of W."""
+    with pytest.raises(tp.NotCovered, match=r"memory\(W\)") as caught:
+        tp.classify(HALF, HALF, tp.ResNet(block=lambda b: back(b, sp.tanh(h(b)))), opt)
+    assert "rho_" not in str(caught.value)
+
+
 TURNED: dict[str, tuple[Callable[[Branch], sp.Expr], Layer]] = {
     "W x - tanh(x)": (lambda b: MatVec(b.weights(), b.x) - sp.tanh(b.x), lambda W, x: W @ x - np.tanh(x)),
     "W x - x": (lambda b: MatVec(b.weights(), b.x) - b.x, lambda W, x: W @ x - x),

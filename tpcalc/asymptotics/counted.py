@@ -11,6 +11,7 @@ import sympy as sp
 from ..errors import NotCovered
 from ..calculus.equations import KetEquations
 from ..orders.affine import point_of
+from ..orders.said import in_names_of
 from .entries import Enters, TermEntries, TermEntry
 from .graph import GraphNode
 from .unknowns import KET, Unknown
@@ -81,13 +82,14 @@ class Counted:
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
         ties, and by which the affine form that is active there is read off.
         """
-        self.entries.upto(steps)  # later steps read more of earlier ones
-        found = self.start(values, keep, directions)
-        for t in range(steps):
-            if t and found.explosions:
-                break
-            found.solve(t)
-        return found
+        with in_names_of(self.equations.setting):
+            self.entries.upto(steps)  # later steps read more of earlier ones
+            found = self.start(values, keep, directions)
+            for t in range(steps):
+                if t and found.explosions:
+                    break
+                found.solve(t)
+            return found
 
     def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 6,
                 directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
@@ -98,23 +100,21 @@ class Counted:
         idempotent, they then hold for all later steps. Raises ``ValueError`` where some still change after ``most``
         steps.
         """
-        for steps in range(min(USUAL, most), most + 1):
-            found = self._decided(values, steps, directions)
-            if found is not None:
-                return found
+        with in_names_of(self.equations.setting):
+            for steps in range(min(USUAL, most), most + 1):
+                found = self._decided(values, steps, directions)
+                if found is not None:
+                    return found
         raise NotCovered(f"the exponents of program {self.reading.name} still change at step {most}")
 
     def updated(self, values: Mapping[sp.Symbol, sp.Expr], updates: int,
                 keep: Callable[[TermEntry], bool] | None = None) -> SizeSolution:
         """The exponents after so many updates; of fewer steps where something explodes, or one repeats the exponents of
         the one before, which those after it then have."""
-        for steps in range(min(USUAL, updates + 1), updates + 1):
-            found = self._decided(values, steps, (), keep, updates)
-            if found is not None:
-                return found
-        found = self._decided(values, updates + 1, (), keep, updates)
-        assert found is not None
-        return found
+        with in_names_of(self.equations.setting):
+            several = (self._decided(values, steps, (), keep, updates)
+                       for steps in range(min(USUAL, updates + 1), updates + 2))  # of the last there is always one
+            return next(found for found in several if found is not None)
 
     def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]],
                  keep: Callable[[TermEntry], bool] | None = None, updates: int | None = None) -> SizeSolution | None:

@@ -23,6 +23,7 @@ from .cell import Cell as Cell
 from .elimination import dependency_order, lost, present, solve
 from .exponent import Exponent
 from .region import Region
+from .said import in_names_of
 from .quantities import Quantity, Sort
 from .growing_variable import Values
 from .terms import Contribution, Terms
@@ -75,7 +76,11 @@ def settled_orders(recursion: RecursionEquations, most: int = 6, at: Values = ()
     step repeats the exponents of the one before: the maximum being idempotent, they then hold for all later steps.
     Raises ``ValueError`` where some still change after ``most`` steps.
     """
-    steps = Steps(recursion, at)
+    with in_names_of(recursion.setting):
+        return _settled(Steps(recursion, at), most)
+
+
+def _settled(steps: Steps, most: int) -> Orders:
     terms, parameters = steps.terms, steps.terms.parameters
     streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []
