@@ -125,11 +125,9 @@ class Cycles:
 
     def _targets(self, entry: TermEntry, label: Label) -> Iterable[tuple[Label, int, bool]]:
         probe = 2  # tells a whole gain from half of one where layers count as nothing
-        rate = self.point.forgets.get(entry.target)
-        if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
-            return []
-        gain = self.point.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
-        return [(to, gain if more == probe else gain // 2, more == probe) for to, more in in_stream(label, probe)]
+        gain = self.point.gain(entry)
+        return [] if gain is None else [(to, gain if more == probe else gain // 2, more == probe)
+                                        for to, more in in_stream(label, probe)]
 
     def forms(self, node: GraphNode, memo: dict[int, Forms]) -> Forms:
         if node.number not in memo:

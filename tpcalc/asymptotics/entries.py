@@ -16,7 +16,7 @@ from .functions import Functions
 from .graph import Centered, ExponentGraph, GraphNode
 from .unknowns import CHANGE, KET, SCALAR, SHRINK, TURNED, Unknown
 from .reading import EquationReader
-from .term_signs import TermSign, damping_of
+from .term_signs import TermSign, sign_of_term
 
 
 class Enters(StrEnum):
@@ -50,7 +50,7 @@ class TermEntries:
         self.expressions = Expressions(reading, self.graph, self._ask)
         self.of: dict[Unknown, list[TermEntry]] = {}
         self._waiting: list[Unknown] = []
-        self._dampings: dict[tuple[int, sp.Expr], TermSign | None] = {}
+        self._signs: dict[tuple[int, sp.Expr], TermSign] = {}
         self.steps = 0
 
     @property
@@ -146,7 +146,11 @@ class TermEntries:
         """What a term takes of the stream itself in a layer, where it is a share of it."""
         if not self.reading.is_of_now(term, written, t):
             return None
-        if (family, term) not in self._dampings:
-            self._dampings[family, term] = damping_of(self.reading, family, term)
-        found = self._dampings[family, term]
-        return None if found is None else self.expressions.numbers(found.number, t)
+        found = self.sign(family, term)
+        return self.expressions.numbers(found.number, t) if found.damps else None
+
+    def sign(self, family: int, term: sp.Expr) -> TermSign:
+        """What a term does to the stream of a family at the first step, found once for all points."""
+        if (family, term) not in self._signs:
+            self._signs[family, term] = sign_of_term(self.reading, family, term)
+        return self._signs[family, term]

@@ -11,6 +11,7 @@ from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
 from ..orders.affine import Affine
 from ..orders.layer_functions import in_powers
+from ..orders.monomials import counted_scalar
 from ..orders.quantities import BaseQuantity
 from ..orders.terms import additive_terms
 from ..programs.language import Scalar, Vector
@@ -195,10 +196,8 @@ class Expressions:
         if factor.is_Pow and power.is_Rational and factor.has(Bracket, Expectation):
             return self._root(base, power)
         if isinstance(factor, Scalar) and factor.name in reading.scalars:
-            if len(factor.indices) != 1 or not factor.indices[0].is_Integer:
-                raise NotCovered(f"{factor}: no rule for its order in L; a scalar with one index, the training step, "
-                                 "has one")
-            return self.reference(Unknown(SCALAR, int(factor.indices[0]), factor.name))
+            number = counted_scalar(factor)
+            return self.reference(Unknown(SCALAR, number.step, number.name))
         fixed = factor.is_number or isinstance(factor, Scalar) or base == reading.equations.setting.depth
         if fixed or factor.free_symbols <= set(reading.parameters):
             return self.graph.unit

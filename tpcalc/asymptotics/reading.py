@@ -13,14 +13,16 @@ from ..errors import NotCovered
 from ..calculus.equations import KetEquation, KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..calculus.memory import decays, initial_weight_factor_of
+from ..calculus.setting import Product
 from ..gaussian import Expectation
+from ..gaussian.scalar_functions import H
 from ..orders.affine import Affine
 from ..orders.growing_variable import free_parameters, growing_variable
 from ..orders.layer_functions import in_powers, leading, sign_on_layers
 from ..orders.quantities import BaseQuantity
 from ..orders.terms import additive_terms
-from ..programs.language import LossDerivative, Scalar, Vector
-from .factors import centered_pairs, gathered, parity, squares
+from ..programs.language import LossDerivative, Matrix, Scalar, Vector
+from .factors import argument_of, centered_pairs, factors_of, gathered, parity, squares
 from .parts import SHIFT
 
 
@@ -84,9 +86,10 @@ class EquationReader:
         return min(self.accumulating & read or self.accumulating)
 
     @cached_property
-    def outputs(self) -> list[str]:
-        """The names of outputs, as far as somebody told them apart from other numbers."""
-        return []
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the scalars that a loss is taken of."""
+        losses = [one for e in self.equations.equations for one in e.value.atoms(LossDerivative)]
+        return tuple(dict.fromkeys(f.name for one in sorted(losses, key=sp.default_sort_key) for f in one.outputs))
 
     @cached_property
     def forward(self) -> frozenset[int]:
@@ -230,14 +233,34 @@ class EquationReader:
         return any(power.exp.is_negative and squares(power.base)
                    for e in self.equations.equations for power in e.value.atoms(sp.Pow))
 
+    def bent(self, product: Product) -> list[sp.Expr]:
+        """The functions, not linear ones, that are taken of what a product makes; found once."""
+        if product.number not in self._bent:
+            self._bent[product.number] = self._functions_of(product)
+        return self._bent[product.number]
+
     @cached_property
-    def bent(self) -> dict[int, list[sp.Expr]]:
-        """Functions of what products make, by their numbers, as far as that was asked."""
+    def _bent(self) -> dict[int, list[sp.Expr]]:
         return {}
+
+    def _functions_of(self, product: Product) -> list[sp.Expr]:
+        made, found = product.location.statement.target, []
+        for e in self.equations.equations:
+            if isinstance(e.target, Ket) and e.location.loops == product.location.loops:
+                factors = [factor for term in additive_terms(e.value) if not isinstance(term, sp.Sum)
+                           for factor in factors_of(term) if any(k.vector.same_family(made) for k in factor.atoms(Ket))]
+                forms = [argument_of(f)[1] for f in factors if not isinstance(f, (Ket, Hat)) and random_parts(f)]
+                square = [H**2] if len(factors) != len(set(factors)) else []
+                found += [form for form in (*forms, *square) if sp.diff(form, H, 2) != 0]
+        return found
 
     def shrinks(self, term: sp.Expr) -> bool:
         """Is the term a multiple of what weight decay leaves of an initial matrix?"""
         return any(one.name in self._left for one in term.atoms(Scalar))
+
+    def decays(self, matrix: Matrix) -> bool:
+        """Does weight decay take a share of a matrix?"""
+        return initial_weight_factor_of(matrix).name in self._left
 
     @cached_property
     def _left(self) -> frozenset[str]:

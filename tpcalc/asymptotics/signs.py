@@ -26,7 +26,7 @@ from ..calculus.kets import Ket
 from ..errors import NotCovered
 from .entries import Enters, TermEntry
 from .parts import Parts, in_stream, is_infinite, size_of_parts
-from .term_signs import POINTS, TURNS, damping_of, sign_of_term
+from .term_signs import POINTS, TURNS
 from .unknowns import DERIVATIVE, KET, Bend, Unknown
 from .values import LARGE, exponent_of
 
@@ -43,7 +43,7 @@ def require_signs(at: SizeSolution) -> None:
         key = Unknown(KET, 0, family)
         _require_small(at, key)
         matter = [entry for entry in at.entries(key) if _matters(at, entry) and _comes_back(at, entry)]
-        signs = [sign_of_term(reading, family, entry.term).sign for entry in matter]
+        signs = [at.counted.entries.sign(family, entry.term).sign for entry in matter]
         for entry, sign in zip(matter, signs):
             if not sign or sign == TURNS:
                 raise _unknown(at, entry)
@@ -65,8 +65,7 @@ def _require_small(at: SizeSolution, key: Unknown) -> None:
     value = size_of_parts(at.table.get(key, {}))
     for entry in at.entries(key) if key in at.forgets else ():
         if entry.damping is not None and value is not None and exponent_of(value) >= 0:
-            found = damping_of(at.counted.reading, int(key.name), entry.term)
-            if found is not None and found.small:
+            if at.counted.entries.sign(int(key.name), entry.term).small:
                 raise _unknown(at, entry)
 
 

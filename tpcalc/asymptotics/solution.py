@@ -129,16 +129,23 @@ class SizeSolution:
         found = self.counted.entries.of[key]
         return found if self.keep is None else [entry for entry in found if self.keep(entry)]
 
+    def gain(self, entry: TermEntry) -> int | None:
+        """The value of the number of layers that a term adds up over, of what forgets that of the last ones; None where
+        nothing of it is kept."""
+        rate = self.forgets.get(entry.target)
+        if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
+            return None
+        return self.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+
     def entering(self, entry: TermEntry, parts: Parts) -> Parts:
         """What parts of a term add to its target: in a stream, what layers draw of their own adds up like the square
         root, all else coherently; of what forgets the last layers alone count."""
         if entry.enters == Enters.PLAIN:
             return parts
-        rate = self.forgets.get(entry.target)
-        if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
-            return {}
-        gain = self.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+        gain = self.gain(entry)
         found: Parts = {}
+        if gain is None:
+            return found
         for label, value in parts.items():
             for to, more in in_stream(label, gain):
                 both = sum_of_values(value, more)
@@ -309,7 +316,7 @@ class SizeSolution:
         return self.power(self.value_of(self._named(name, step, change)))
 
     def explain(self, name: str, step: int, change: bool = False) -> tuple[str, ...]:
-        """Why a size is as large as it is, a sentence a term; raises ``KeyError`` as ``size_of_parts`` does."""
+        """Why a size is as large as it is, a sentence a term; raises ``KeyError`` as ``size`` does."""
         return explain(self, self._named(name, step, change))
 
     def _named(self, name: str, step: int, change: bool) -> Unknown:

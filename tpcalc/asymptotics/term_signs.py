@@ -38,14 +38,13 @@ class TermSign:
     own: bool = False
     small: bool = False
 
+    @property
+    def damps(self) -> bool:
+        """Does the term take away a share of its stream in every layer?"""
+        return self.sign == TURNS and self.own
+
 
 UNKNOWN = TermSign(0)
-
-
-def damping_of(reading: EquationReader, family: int, term: sp.Expr) -> TermSign | None:
-    """The sign of a term that takes away a share of its stream in every layer, None for all others."""
-    found = sign_of_term(reading, family, term)
-    return found if found.sign == TURNS and found.own else None
 
 
 def sign_of_term(reading: EquationReader, family: int, term: sp.Expr) -> TermSign:
@@ -165,8 +164,6 @@ def _mean(expression: sp.Expr) -> int:
     """The sign of the mean of a function of a Gaussian far out, 0 where it vanishes there, or changes."""
     hat, = expression.atoms(Hat)
     form = scalar_function(expression, hat).expression
-    if form.free_symbols - {H}:
-        return 0
     if not scalar_function(form).growth and not _has_limits(form):
         return 0
     means = _means(form)
@@ -187,7 +184,7 @@ def _slope(reading: EquationReader, response: Response) -> sp.Expr | None:
         return None
     slope = made.coeff(response.base)
     if not slope.has(response.base) and sp.expand(made - slope * response.base) == 0:
-        return slope if not slope.atoms(Hat, Ket) or _is_of_one_hat(slope) else None
+        return slope if not slope.atoms(Hat, Ket) or _is_of_one_hat(_numbered(slope)[1]) else None
     number, form = _numbered(made)
     if not _is_of_one_hat(form):
         return None
@@ -207,8 +204,6 @@ def _of_slope(reading: EquationReader, sign: int, slope: sp.Expr) -> int:
         return sign
     hat, = slope.atoms(Hat)
     function = scalar_function(slope, hat)
-    if function.expression.free_symbols - {H}:
-        return 0
     values = function.values()
     means = np.array([float(WEIGHTS @ values(size * NODES)) for size in SIZES])
     found = sign * (int((means > 0).all()) - int((means < 0).all()))

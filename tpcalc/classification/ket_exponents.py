@@ -13,19 +13,15 @@ from .._types import Fields
 from ..asymptotics import CHANGE, KET, SCALAR, TermEntry, SizeSolution, Unknown
 from ..asymptotics.direct_effect import DirectEffect
 from ..asymptotics.entries import Enters
-from ..asymptotics.factors import argument_of, factors_of
 from ..asymptotics.parts import Parts, size_of_parts
 from ..asymptotics.values import INFINITE, LARGE, exponent_of
-from ..calculus.kets import Bracket, Hat, Ket, random_parts
-from ..calculus.memory import decays
+from ..calculus.kets import Bracket
 from ..calculus.setting import Product
 from ..errors import NotCovered
-from ..gaussian.scalar_functions import H, scalar_function
+from ..gaussian.scalar_functions import scalar_function
 from ..limits.made_names import copied_from
-from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
 from ..orders import EXPLODES, Affine, Exponent
-from ..orders.terms import additive_terms
 from ..programs.language import MatVec, Vector, kind
 from ..programs.program import Program
 from .layer_jet import KINK, SMOOTH, layer_jet
@@ -150,8 +146,6 @@ class Reader:
         return size_of_parts(self.direct.of(key)) if self.exploded else self.solution.value_of(key)
 
     def output(self, step: int) -> Value:
-        if not self.reading.outputs:
-            self.reading.outputs.extend(outputs_of(self.equations.equations))
         return larger(self.solution.value_of(Unknown(SCALAR, step, name)) for name in self.reading.outputs)
 
     @cached_property
@@ -170,7 +164,7 @@ class Reader:
         if value is None or exponent_of(value) <= 0:
             return False
         bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
-                      for f in self.bent(p))
+                      for f in self.reading.bent(p))
         return bounded or self.reading.divides_by_norms
 
     # What layers do.
@@ -242,7 +236,7 @@ class Reader:
         target = self.setting.family_number(product.location.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
         found = self._updates(target, _acts if acts else lambda term: True)
-        if not acts and decays(self.setting, product.matrix):
+        if not acts and self.reading.decays(product.matrix):
             found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
         return found if acts else larger((found, self.change_of(vector)))
 
@@ -271,25 +265,7 @@ class Reader:
             moves[name] = larger([*(self.change(p, True) for p in products),
                                   *(self._updates(family, lambda term: vector_of(term) == name)
                                     for family in sorted(self.reading.forward))])
-        bent = {copied_from(p.matrix.name): self.bent(p) for p in self.setting.products if not p.transposed}
+        bent = {copied_from(p.matrix.name): self.reading.bent(p) for p in self.setting.products if not p.transposed}
         pairs = {**{(name, name): SMOOTH if linear else KINK if any(scalar_function(f).has_kinks for f in bent[name])
                     else SMOOTH for name in bent if linear or bent[name]}, **jet.second}
         return larger(together(how, moves.get(one), moves.get(other)) for (one, other), how in pairs.items())
-
-    def bent(self, product: Product) -> list[sp.Expr]:
-        """The functions, not linear ones, that are taken of what the product makes."""
-        known = self.reading.bent
-        if product.number not in known:
-            known[product.number] = self._bent(product)
-        return known[product.number]
-
-    def _bent(self, product: Product) -> list[sp.Expr]:
-        made, found = product.location.statement.target, []
-        for e in self.equations.equations:
-            if isinstance(e.target, Ket) and e.location.loops == product.location.loops:
-                factors = [factor for term in additive_terms(e.value) if not isinstance(term, sp.Sum)
-                           for factor in factors_of(term) if any(k.vector.same_family(made) for k in factor.atoms(Ket))]
-                forms = [argument_of(f)[1] for f in factors if not isinstance(f, (Ket, Hat)) and random_parts(f)]
-                square = [H**2] if len(factors) != len(set(factors)) else []
-                found += [form for form in (*forms, *square) if sp.diff(form, H, 2) != 0]
-        return found

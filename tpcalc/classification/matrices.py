@@ -190,10 +190,10 @@ class MatrixTerms:
         return is_linear_program(self.source)
 
     def there(self, values: Mapping[sp.Symbol, sp.Expr]) -> MatrixTerms:
-        """The terms at values of all symbols; ``ValueError`` where one is no rational number."""
+        """The terms at values of all symbols; ``NotCovered`` where one is no rational number."""
         for name, value in values.items():
             if not value.is_Rational:
-                raise ValueError(f"{name}: got {value}; expected rational numbers, for "
+                raise NotCovered(f"{name}: got {value}; expected rational numbers, for "
                                  "exponents are affine forms with rational coefficients")
         return replace(self, values=values, solved={})
 

@@ -69,14 +69,13 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling, updates: in
         whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
         scale = whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
         terms = training_terms(net, scale)
-    start = terms.gradients(0)
     for step in range(1, updates):
-        later = terms.gradients(step)
-        changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
+        changed = _changed_gradient(terms, step)
         if changed is not None and not _has_grown(net, terms):
-            raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start[changed]}) to "
-                             f"L^({later[changed]}) in {step} step{'s' * (step > 1)}, so that {optimizer_name(opt)}'s "
-                             f"updates are not counted beyond the first{f' {step}' * (step > 1)}")
+            start, later = (terms.gradients(t)[changed] for t in (0, step))
+            raise NotCovered(f"net: got {net!r}; gradients of {changed} go from L^({start}) to L^({later}) in "
+                             f"{step} step{'s' * (step > 1)}, so that {optimizer_name(opt)}'s updates are not "
+                             f"counted beyond the first{f' {step}' * (step > 1)}")
     return linear, scale
 
 
@@ -105,9 +104,13 @@ def without_clipping(net: Judged, opt: Clipped, scale: Scaling) -> Scaling:
 
 def gradients_change(net: Judged, scale: Scaling) -> bool:
     """Have gradients other powers of L at the second step than at the first?"""
-    terms = training_terms(net, scale)
-    start, later = terms.gradients(0), terms.gradients(1)
-    return any(later[name] not in (start[name], sp.oo) for name in start)
+    return _changed_gradient(training_terms(net, scale), 1) is not None
+
+
+def _changed_gradient(terms: MatrixTerms, step: int) -> str | None:
+    """What has a gradient of another power of L at a step than at the first, other than one that explodes."""
+    start, later = terms.gradients(0), terms.gradients(step)
+    return next((name for name in start if later[name] not in (start[name], sp.oo)), None)
 
 
 def _has_grown(net: Judged, terms: MatrixTerms) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Mapping
 
 import sympy as sp
@@ -21,8 +22,9 @@ def pair_power(how: str, one: sp.Expr, other: sp.Expr) -> sp.Expr:
     return one + other if how == SMOOTH else sp.Min(one, other) + sp.Max(one, other) / 2
 
 
+@lru_cache(maxsize=64)
 def block_jet(net: Judged) -> Jet:
-    """The expansion of what a layer of a network adds to its streams."""
+    """The expansion of what a layer of a network adds to its streams; the program that says it is written once."""
     return layer_jet(counted_program(net, SGD(), DepthScaling()))
 
 

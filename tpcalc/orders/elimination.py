@@ -21,6 +21,7 @@ from .region import Region
 from .terms import Contribution
 
 FEW = 8  # quantities of a sweep that arrays do not pay for
+ROUNDS = 12  # of values put in, until they stay
 MANY = 100  # of which walks are not followed: how fast they grow is left unsaid
 NOTHING, EVERYTHING = -2**40, 2**30  # what vanishes and what explodes, as whole numbers
 
@@ -105,16 +106,10 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     sweep = sorted(sweep, key=lambda u: u in short)  # a loop is met at the last of its quantities
     terms = forgetting.limited(terms)
     cell = replace(cell, forgotten=(*cell.forgotten, *forgetting.rates.items()))
-    return _solved(cell, sweep, short, terms)
-
-
-def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], rounds: int = 12
-            ) -> Cell | GrowingLoop:
-    """The rounds over a sweep's terms."""
     inner = set(sweep)
     several = any(sum(f in inner for f in one.factors) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         solved = _eliminate_linear(cell, sweep, short, *_system(cell, sweep, terms, current))
         if isinstance(solved, GrowingLoop) and len(sweep) > MANY:
             return replace(solved, weight=EXPLODES)
@@ -125,7 +120,7 @@ def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms
         if not several or all(solved.exponents[u] == current.get(u) for u in sweep):
             return solved
         current = {u: solved.exponents[u] for u in sweep}
-    raise NotCovered(f"the exponents of {', '.join(map(str, sweep))} do not settle within {rounds} rounds")
+    raise NotCovered(f"the exponents of {', '.join(map(str, sweep))} do not settle within {ROUNDS} rounds")
 
 
 def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
@@ -74,9 +74,6 @@ class Quantity:
         """The covariance of two products' hat-kets, the later step first."""
         (later, one), (earlier, two) = sorted(((int(step), int(product)), (int(past), int(other))), reverse=True)
         return cls(Sort.COVARIANCE, later, one, BaseQuantity(earlier, two))
-
-    def at_step(self, step: int) -> "Quantity":
-        return replace(self, step=step)
 
     def __str__(self) -> str:
         if self.name:

@@ -164,11 +164,11 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
     for name, config in (("base", base), ("target", target)):
         _checks.instance(name, config, Mapping, "a dictionary of arguments of make")
     _checks.choice("unknown", unknown, ("refuse", "as-base"))
-    small, ties = meta_shapes(make, base)
     optimizer, forward = checked_optimizer(optimizer), _checks.choice("forward", forward, ("gauge", "multiplier"))
     try:
         found = read(make, base, target, batch, roles) if reading is None else reading
     except NotRun as refusal:
+        small, ties = meta_shapes(make, base)
         shapes = plan_shapes(small, meta_shapes(make, target)[0], recipe, optimizer, forward, width, ties)
         note = (f"the base could not be run on a batch that was drawn ({refusal.kind}), so that roles are those that "
                 "names and shapes tell; give batch= for a look at it")
@@ -235,10 +235,7 @@ def _from_configuration(config: object) -> Model:
 
 def meta_shapes(make: Make, config: Config) -> tuple[dict[str, Shape], list[tuple[str, ...]]]:
     """Name -> shape of every parameter, and the names of those that have several; of a model without values."""
-    with torch.device("meta"):
-        model = make(**config)
-    if not isinstance(model, torch.nn.Module):
-        raise ValueError(f"make: it returned {_checks.short(model)} for {dict(config)}; expected {MAKE}")
+    model = on_meta(make, config)
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(plain_name(name))

@@ -57,9 +57,6 @@ class RecordedNetwork:
     def place(self, use: Use) -> OpLocation:
         return self.places.get(use.op.index, NOWHERE)
 
-    def branch_at(self, place: OpLocation) -> StreamBranch | None:
-        return self.streams[place.stream].branches[place.branch] if place.part == "branch" else None
-
     def uses_of(self, parameter: str) -> list[Use]:
         return [use for use in self.uses if use.parameter == parameter]
 

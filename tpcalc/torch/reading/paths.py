@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Collection
 
-from .graph import ACTIVATION, STATIC, Graph
+from .graph import ACTIVATION, Graph
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, LOOKUPS, MOVES, PRODUCTS, REDUCTIONS, SUMS
 from .norms import Norm
 from .tape import Op
@@ -74,8 +74,3 @@ def _cost(graph: Graph, norms: dict[int, Norm], op: Op, number: int) -> int:
 def positions(path: Collection[int]) -> dict[int, int]:
     """Number of a tensor -> how far along the path it stands."""
     return {number: k for k, number in enumerate(path)}
-
-
-def has_parameters(graph: Graph, op: Op) -> bool:
-    """Does an operation read what is made of parameters?"""
-    return any(graph.kinds[number] == STATIC for number in op.inputs)

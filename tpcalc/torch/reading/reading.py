@@ -53,14 +53,13 @@ class Reading(Short, Tabled):
     @property
     def rows(self) -> list[Fields]:
         """One dictionary a pattern of names and role."""
-        found: dict[tuple[str, str], Fields] = {}
         stems = counters([role.name for role in self.roles], self.names)
+        alike: dict[tuple[str, str], list[Role]] = {}
         for role in self.roles:
-            pattern = starred(role.name, stems)
-            row = found.setdefault((pattern, str(role)), {"pattern": pattern, "role": str(role), "count": 0, "fan_in": (
-                role.fan_in), "fan_out": role.fan_out, "where": role.places[0] if role.places else ""})
-            row["count"] = int(str(row["count"])) + 1
-        return list(found.values())
+            alike.setdefault((starred(role.name, stems), str(role)), []).append(role)
+        return [{"pattern": pattern, "role": said, "count": len(roles), "fan_in": roles[0].fan_in,
+                 "fan_out": roles[0].fan_out, "where": roles[0].places[0] if roles[0].places else ""}
+                for (pattern, said), roles in alike.items()]
 
     def __str__(self) -> str:
         held = sum(claim.holds for claim in self.claims)
