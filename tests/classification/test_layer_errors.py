@@ -9,7 +9,9 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.second_order import block_jet
+from tpcalc.classification.layer_jet import KINK, SMOOTH
+from tpcalc.classification.second_order import block_jet, pair_power
+from drawn.drawn_programs import deep_program
 
 Array = np.ndarray
 SAID = "linearization error of a layer"
@@ -76,3 +78,20 @@ def test_programs_and_networks_are_expanded_alike() -> None:
     written = tp.program(net, tp.SGD(), tp.DepthScaling(alpha, gamma))
     for point in ((1, 0), (1, 0.5)):
         assert tp.classify(*point, net).exponents[SAID] == tp.classify(*point, written).exponents[SAID]
+
+
+def test_streams_are_what_a_later_layer_reads_of_any_multiple() -> None:
+    """Drawn program 4 hands on halves of two layers before: W^T W acts on a stream, and its updates multiply."""
+    drawn = deep_program(4).program
+    for gamma in (0, 0.5):
+        found = tp.classify(1, gamma, drawn).exponents
+        assert found[SAID] == -1 + pair_power(SMOOTH, *2 * [found["change of h"]])
+
+
+def test_a_matrix_that_makes_two_vectors_has_the_kink_of_either() -> None:
+    """Drawn program 28 is x + L^-alpha W relu(W x): the pair (W, W) is straight in one use, and has a kink in the
+    other."""
+    drawn = deep_program(28).program
+    for gamma in (0, 0.5):
+        found = tp.classify(1, gamma, drawn).exponents
+        assert found[SAID] == -1 + pair_power(KINK, *2 * [found["change of h"]])

@@ -24,7 +24,7 @@ from ..limits.trained_vectors import vector_of
 from ..orders import EXPLODES, Affine, Exponent
 from ..programs.language import MatVec, Vector, kind
 from ..programs.program import Program
-from .layer_jet import KINK, SMOOTH, layer_jet
+from .layer_jet import KINK, SMOOTH, joined_pairs, layer_jet
 from .sizes import Exponents
 
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
@@ -265,7 +265,11 @@ class Reader:
             moves[name] = larger([*(self.change(p, True) for p in products),
                                   *(self._updates(family, lambda term: vector_of(term) == name)
                                     for family in sorted(self.reading.forward))])
-        bent = {copied_from(p.matrix.name): self.reading.bent(p) for p in self.setting.products if not p.transposed}
-        pairs = {**{(name, name): SMOOTH if linear else KINK if any(scalar_function(f).has_kinks for f in bent[name])
-                    else SMOOTH for name in bent if linear or bent[name]}, **jet.second}
-        return larger(together(how, moves.get(one), moves.get(other)) for (one, other), how in pairs.items())
+        bent: dict[str, list[sp.Expr]] = {}
+        for p in self.setting.products:
+            if not p.transposed:  # one matrix may make several vectors
+                bent.setdefault(copied_from(p.matrix.name), []).extend(self.reading.bent(p))
+        alone = {(name, name): KINK if not linear and any(scalar_function(f).has_kinks for f in found) else SMOOTH
+                 for name, found in bent.items() if linear or found}
+        return larger(together(how, moves.get(one), moves.get(other))
+                      for (one, other), how in joined_pairs(alone, jet.second).items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Iterable, Mapping
+from typing import Iterable, Iterator, Mapping
 
 import sympy as sp
 
@@ -35,39 +35,45 @@ def _pairs(one: Iterable[str], other: Iterable[str]) -> set[Pair]:
 def layer_jet(program: Program) -> Jet:
     """The expansion of what a layer adds to the streams, statement by statement, from streams that no update changes;
     each of several sublayers from its own input. Trained vectors are updates of their own."""
-    trained, streams = trained_vectors(program), set[str]()
-    depth = Setting.of(program).depth
+    trained, depth = trained_vectors(program), Setting.of(program).depth
+    layer = list(_forward_in_layers(program, depth))
+    streams = {v.name for one in layer for v in one.value.atoms(Vector)  # what a later layer reads
+               if v.indices[-1:] != one.target.indices[-1:] and any(v.name == other.target.name for other in layer)}
     known: dict[sp.Expr, Jet] = {}
     added: list[Jet] = []
-    for location in program.locations():
-        one = location.statement
-        if one.value.has(LossDerivative):
-            break
-        if not isinstance(one.target, Vector) or not one.target.free_symbols & {
-                loop.index for loop in location.loops if loop.last.has(depth) or loop.first.has(depth)}:
-            continue
+    for one in layer:
         known.update({v: Jet(frozenset([v.name])) for v in one.value.atoms(Vector) if v.name in trained})
         jet = _jet(one.value, known)
-        if _is_stream(one, streams, depth):
+        if one.target.name in streams or _hands_on(one, streams, depth):
             streams.add(one.target.name)
             added.append(jet)
         else:
             known[one.target] = jet
-    return Jet(frozenset().union(*(jet.first for jet in added)), _joined(*(jet.second for jet in added)))
+    return Jet(frozenset().union(*(jet.first for jet in added)), joined_pairs(*(jet.second for jet in added)))
 
 
-def _is_stream(one: Assign, streams: set[str], depth: sp.Symbol | None) -> bool:
-    """Does a statement hand on a stream, that of the layer before or one in the middle of this layer, to which it adds
-    nothing but what is small in the depth?"""
-    target, terms = one.target, sp.Add.make_args(sp.expand(one.value))
-    if any(v.name == target.name and v != target for v in one.value.atoms(Vector)):
-        return True
-    handed = [v for v in terms if isinstance(v, Vector) and (v.name in streams or v.indices[-1] != target.indices[-1])]
-    return bool(handed) and all(term in handed or term.has(depth) for term in terms)
+def _forward_in_layers(program: Program, depth: sp.Symbol | None) -> Iterator[Assign]:
+    """The statements of a layer of the forward pass that make vectors."""
+    for location in program.locations():
+        one = location.statement
+        if one.value.has(LossDerivative):
+            return
+        over = {loop.index for loop in location.loops if loop.last.has(depth) or loop.first.has(depth)}
+        if isinstance(one.target, Vector) and one.target.free_symbols & over:
+            yield one
 
 
-def _joined(*several: Mapping[Pair, str]) -> dict[Pair, str]:
-    """Pairs that any of several has; one that has a kink in any has it."""
+def _hands_on(one: Assign, streams: set[str], depth: sp.Symbol | None) -> bool:
+    """Does a statement hand on streams, multiples of them perhaps, to which it adds nothing but what is small in the
+    depth? It makes one in the middle of a layer then."""
+    terms = sp.Add.make_args(sp.expand(one.value))
+    bare = [term.as_coeff_Mul()[1] for term in terms]
+    handed = [isinstance(v, Vector) and v.name in streams for v in bare]
+    return any(handed) and all(is_handed or term.has(depth) for term, is_handed in zip(terms, handed))
+
+
+def joined_pairs(*several: Mapping[Pair, str]) -> dict[Pair, str]:
+    """Pairs that any of several has; one that has a kink in any has it, which is no less."""
     return {pair: KINK if KINK in (one.get(pair) for one in several) else SMOOTH for one in several for pair in one}
 
 
@@ -87,7 +93,7 @@ def _jet(value: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
     for s, r in combinations_with_replacement(moving, 2):
         how = _bends(outside, s, r)
         second.append(dict.fromkeys(_pairs(moving[s].first, moving[r].first), how) if how else {})
-    return Jet(frozenset(first), _joined(*second))
+    return Jet(frozenset(first), joined_pairs(*second))
 
 
 def _bends(outside: sp.Expr, s: sp.Symbol, r: sp.Symbol) -> str:
@@ -120,5 +126,5 @@ def _leaf(leaf: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
         matrix = leaf.matrix.args[0] if isinstance(leaf.matrix, Transpose) else leaf.matrix
         inner = _jet(leaf.vector, known)
         own = dict.fromkeys(_pairs([matrix.name], inner.first), SMOOTH)
-        return Jet(inner.first | {matrix.name}, _joined(inner.second, own))
+        return Jet(inner.first | {matrix.name}, joined_pairs(inner.second, own))
     return known.get(leaf, Jet())
