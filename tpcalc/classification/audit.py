@@ -160,8 +160,7 @@ def _require_power(name: str, given: object) -> None:
         raise ValueError(f"{name}: got {given!r}, which looks like a value; expected the power of L that the "
                          "setting goes like, such as branch=-1 for a multiplier like 1/L: exact numbers, and floats of "
                          f"denominator {MOST_DENOMINATOR} at most, for the branch not above 0. Values go with "
-                         "base_depth=, the depth at which yours are right: they are factors of the powers, not asked "
-                         "for here")
+                         "base_depth=")
 
 
 def judge_choices(choices: DepthChoices, base_depth: float = 1, sizes: Mapping[str, float] | None = None) -> Audit:

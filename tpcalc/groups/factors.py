@@ -106,10 +106,9 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
     others = [matrix for matrix in given if matrix not in smaller]
     if smaller and others:
         raise ValueError(f"recipe: got {entry.name!r}, in which {', '.join(smaller)} start like "
-                         f"{as_power(next(iter(smaller.values())))} and {', '.join(others)} do not, so that gradients "
-                         f"and "
-                         "updates of these go like other powers of the depth; measured ones are held against one power "
-                         "for all matrices of a layer; expected recipes that set the same for all of them")
+                         f"{as_power(next(iter(smaller.values())))} and {', '.join(others)} do not; their "
+                         "gradients go like other powers of the depth, and measured ones are held against one power "
+                         "for all matrices of a layer; expected recipes that start all of them alike")
     return entry
 
 
