@@ -111,7 +111,8 @@ def test_every_term_is_found_in_the_code() -> None:
 
 
 def found(name: str) -> bool:
-    """Is it a module, what one holds, or an attribute or field of that? What needs PyTorch is looked up in its source."""
+    """Is it a module, what one holds, or an attribute or field of that? What needs PyTorch is looked up in its
+    source."""
     parts = name.split(".")
     if parts[:2] == ["tpcalc", "torch"]:
         module = ROOT.joinpath(*parts[:-1]).with_suffix(".py")

@@ -128,7 +128,7 @@ ENTRY = Entry(
          "different layers are correlated. Both have limits, at a distance of $1 / L$. In the last line $B$ is the "
          "batch of a step, and gradients, of a linear network, are the same for all inputs.",
     statement=lambda: Equations((SOURCES, DRIFTS, CONTINUED, RIEMANN, FIELD)),
-    assumptions=("width to infinity first", "frozen ends", "plain gradient descent"),
+    assumptions=("width to infinity first", "frozen embedding and readout", "plain gradient descent"),
     uses=("depthwise_transfer/responses",),
     evidence=evidence,
     errata=(

@@ -180,8 +180,8 @@ ENTRY = Entry(
     source="Depthwise Hyperparameter Transfer, (4), (11) to (19), (22), (128) to (130), (133) to (140)",
     says="Identities of one real network, for each neuron and at every step, of weights that are written out as what "
          "they started from and what they learned; $c = \\eta_0 \\mu_0$, $\\chi^{\\ell+1} = N^{-1/2} W^\\ell(0) "
-         "\\phi(h^\\ell)$, $r$ its mirror, $\\lambda$ the decay of a step. The last four lines are for trained ends "
-         "and a read-out of $\\phi(h)$, for momentum $\\beta$, and for weight decay.",
+         "\\phi(h^\\ell)$, $r$ its mirror, $\\lambda$ the decay of a step. The last four lines are for a trained "
+         "embedding and readout, a read-out of $\\phi(h)$, for momentum $\\beta$, and for weight decay.",
     statement=lambda: Equations((FORWARD, BACKWARD, TANGENT, LAST, MOMENTUM, DECAY)),
     assumptions=("$\\alpha = 1/2$, rate 0", "discrete time"),
     uses=("depthwise_transfer/parametrization",),

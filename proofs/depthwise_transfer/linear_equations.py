@@ -118,7 +118,8 @@ ENTRY = Entry(
          "written $u$ and $r$, at the layer time $\\tau'$. The others are of one input a step and its kernel after the "
          "first.",
     statement=lambda: Equations((*SLOPES, FIELD, KERNEL, KERNEL_SLOPE)),
-    assumptions=("linear activation", "width to infinity, then depth", "frozen ends", "plain gradient descent"),
+    assumptions=("linear activation", "width to infinity, then depth", "frozen embedding and readout", "plain "
+                 "gradient descent"),
     uses=("depthwise_transfer/proposition_3",),
     evidence=evidence,
     errata=(

@@ -57,7 +57,7 @@ ENTRY = Entry(
          "$H$ is $C$; its $K$ is $\\Theta$ at the end, with a read-out of the stream itself: the gradient kernel that "
          "falls backwards is what $\\Theta$ is multiplied by on its way, so that no second sweep is needed.",
     statement=statement,
-    assumptions=("width to infinity, then depth", "frozen ends", "$\\alpha = \\gamma = 1/2$"),
+    assumptions=("width to infinity, then depth", "frozen embedding and readout", "$\\alpha = \\gamma = 1/2$"),
     uses=("gaussian/price",),
     evidence=lambda: Evidence(numbers(), rates()),
 )

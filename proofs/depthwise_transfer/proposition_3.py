@@ -180,7 +180,8 @@ ENTRY = Entry(
          "first two steps, and both sides are known exactly; responses and covariances are measured on real "
          "networks.",
     statement=lambda: EQUATIONS,
-    assumptions=("width to infinity, then depth", "frozen ends", "$\\alpha = 1/2$, rate 0", "plain gradient descent"),
+    assumptions=("width to infinity, then depth", "frozen embedding and readout", "$\\alpha = 1/2$, rate 0", "plain "
+                 "gradient descent"),
     uses=("depthwise_transfer/responses", "depthwise_transfer/parametrization"),
     evidence=evidence,
     errata=(

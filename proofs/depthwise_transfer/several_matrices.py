@@ -91,7 +91,7 @@ ENTRY = Entry(
          "$\\Phi$. One step on one input of a linear network therefore moves its output by $K$ times what one matrix "
          "gives.",
     statement=lambda: Equations((UNFOLDED, LIMIT)),
-    assumptions=("width to infinity, then depth", "frozen ends", "all matrices trained at one rate"),
+    assumptions=("width to infinity, then depth", "frozen embedding and readout", "all matrices trained at one rate"),
     uses=("tpcalc/action_principle",),
     evidence=evidence,
     errata=(

@@ -15,7 +15,8 @@ EPS = sp.Symbol("epsilon", positive=True)
 
 
 class Symbols:
-    """``steps`` steps of one input through ``depth`` layers with frozen ends; kets are rows over ``bases``."""
+    """``steps`` steps of one input through ``depth`` layers with frozen embedding and readout; kets are rows over
+    ``bases``."""
 
     def __init__(self, steps: int, depth: int) -> None:
         self.steps, self.depth = steps, depth

@@ -133,7 +133,8 @@ ENTRY = Entry(
          "time linear in $L$. A trained read-in or read-out is one more layer.",
     statement=statement,
     assumptions=("linear blocks of one matrix, updates linear in gradients",
-                 "frozen ends in the equations of $(f, v)$ and $R^L$; several outputs: $u u^\\top$ is summed over them",
+                 "frozen embedding and readout in the equations of $(f, v)$ and $R^L$; several outputs: $u u^\\top$ "
+                 "is summed over them",
                  "the series in $1/n$ is asymptotic"),
     uses=("tpcalc/overlap_action", "tpcalc/reflection_form"),
     evidence=evidence,

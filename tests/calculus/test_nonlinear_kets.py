@@ -57,7 +57,7 @@ def test_numbers_refuse_what_they_do_not_cover() -> None:
         with pytest.raises(ValueError, match="method='reflection' takes phi='linear'"):
             tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(), tp.DepthScaling(), 4, method="reflection")
     for judged in (tp.classify, tp.theory.interactions):
-        with pytest.raises(ValueError, match="expected a net with frozen ends"):
+        with pytest.raises(ValueError, match="expected a net with frozen embedding and readout"):
             judged(0.5, 0.5, tp.ResNet(train_embedding_readout=True))
 
 

@@ -154,7 +154,7 @@ def test_where_h_grows_a_bounded_activation_holds_the_stream_back() -> None:
 def test_what_no_rule_covers_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="grows faster than every power"):
         tp.classify(H, H, tp.ResNet(sp.exp(sp.Symbol("h"))))
-    with pytest.raises(ValueError, match="frozen ends"):
+    with pytest.raises(ValueError, match="frozen embedding and readout"):
         tp.classify(H, H, tp.ResNet("tanh", train_embedding_readout=True))
 
 

@@ -102,7 +102,7 @@ def test_it_is_drawn_and_written_in_its_own_symbols() -> None:
 @pytest.mark.parametrize("scale, said", [
     (tp.Parametrization(depth={"alpha": X, "W": X}), "with 1 symbols"),
     (tp.Parametrization(depth={"alpha": X, "W": Y, "W2": 0}), "got 'W2'"),
-    (tp.Parametrization(depth={"alpha": 1, "W": X, "U": Y}), "frozen ends"),
+    (tp.Parametrization(depth={"alpha": 1, "W": X, "U": Y}), "frozen embedding and readout"),
     (tp.Parametrization(depth={"alpha": X, "W": X * Y}), "affine forms in x, y"),
     (tp.Parametrization("SP", {"alpha": X, "W": Y}), "got 'SP', which is not muP in width"),
     (tp.DepthScaling(1, 0), "with 0 symbols"),

@@ -74,7 +74,7 @@ def exponential(b: Branch) -> sp.Expr:
 
 @pytest.mark.parametrize("net, opt, said", [
     (tp.Transformer(head_dim=2, positions=1), None, "positions: got 1"),
-    (tp.Transformer(head_dim=2, positions=2, train_embedding_readout=True), None, "frozen ends"),
+    (tp.Transformer(head_dim=2, positions=2, train_embedding_readout=True), None, "frozen embedding and readout"),
     (tp.Transformer(head_dim=2, positions=2, tied=True), None, "tied: got True; the first output is of order one"),
     (tp.Transformer(head_dim=2, positions=2, mlp=None, attention=exponential), None, "faster than every power")])
 def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, said: str) -> None:

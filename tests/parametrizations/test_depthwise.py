@@ -138,14 +138,14 @@ def test_verdicts_of_the_table() -> None:
 
 def test_what_is_refused() -> None:
     task = tp.Task(INPUTS, TARGETS)
-    with pytest.raises(tp.NotCovered, match="got trained ends, and one learning rate"):
+    with pytest.raises(tp.NotCovered, match="got trained embedding and readout, and one learning rate"):
         tp.theory.raw_problem(tp.theory.depthwise_recipe("SP"), tp.ResNet(train_embedding_readout=True), task, 4,
                               width=8)
     with pytest.raises(tp.NotCovered, match="output_power=0"):
         tp.theory.raw_problem(tp.theory.depthwise_recipe("NTP"), tp.ResNet(), task, 4)
-    with pytest.raises(tp.NotCovered, match="got trained ends at infinite depth"):
+    with pytest.raises(tp.NotCovered, match="got trained embedding and readout at infinite depth"):
         tp.theory.raw_problem(tp.theory.DepthwiseScaling(1), tp.ResNet(train_embedding_readout=True), task, tp.oo)
-    with pytest.raises(tp.NotCovered, match="branch: got 2.0 with trained ends"):
+    with pytest.raises(tp.NotCovered, match="branch: got 2.0 with trained embedding and readout"):
         tp.theory.raw_problem(tp.theory.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_embedding_readout=True),
                               task, 4)
     with pytest.raises(ValueError, match="mu0: got 2; expected 1 for 'SP'"):

@@ -75,7 +75,7 @@ def test_refused(change: dict[str, Any], words: str) -> None:
 def test_refused_layers() -> None:
     with pytest.raises(ValueError, match="points: got 100; expected powers of 2"):
         tp.theory.AttentionLayer(2, points=100)
-    with pytest.raises(ValueError, match="mlp: got .*; expected networks without trained ends"):
+    with pytest.raises(ValueError, match="mlp: got .*; expected networks without trained embedding and readout"):
         tp.theory.AttentionLayer(2, mlp=tp.ResNet("tanh", "mlp", train_embedding_readout=True))
     with pytest.raises(tp.Divergence, match="variances grow"):
         tp.theory.attention_kernel(small(), TWO[0], scale=tp.DepthScaling(0, 1))

@@ -197,12 +197,13 @@ def _form_through(points: Sequence[Point], values: Sequence[Exponent]) -> Expone
 
 
 def require_frozen_embedding_readout(net: Network | Transformer) -> None:
-    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
+    """Raise ``ValueError`` for trained embedding and readout: no depth scaling touches their updates, f moves
+    whatever it is."""
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
         net, Program) else net.train_embedding_readout
     if trained:
         raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
-                         "is, which says nothing of their updates; expected a net with frozen ends")
+                         "is, which says nothing of their updates; expected a net with frozen embedding and readout")
     if not isinstance(net, Program):
         net.require_counted()
 

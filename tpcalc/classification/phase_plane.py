@@ -55,8 +55,8 @@ class ExponentPlane:
         found = tuple(dict.fromkeys(s for e in plane_exponents(scale, names) for s in sorted(e.free_symbols, key=str)))
         if len(found) != 2:
             raise ValueError(f"scale: got {short(whole)}, with {len(found)} symbols ({', '.join(map(str, found))}) "
-                             f"in the exponents of a block with frozen ends, alpha and those of {', '.join(names)}; "
-                             "expected two, of which the plane is")
+                             f"in the exponents of a block with frozen embedding and readout, alpha and those of "
+                             f"{', '.join(names)}; expected two, of which the plane is")
         plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), plain(found))
         try:
             plane.pieces

@@ -30,8 +30,8 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer, updates: in
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
     Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
-    leaves nothing of initial matrices, tied ends, one position alone, attention of a user's own with functions that
-    have no rule.
+    leaves nothing of initial matrices, tied embedding and readout, one position alone, attention of a user's own with
+    functions that have no rule.
     """
     if net.tied:
         raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "

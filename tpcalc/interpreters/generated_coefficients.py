@@ -37,10 +37,10 @@ def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, 
                    ) -> KetCoefficients:
     """Train at infinite width by the generated recursion; equal to ``read_coefficients`` up to rounding.
 
-    The first call for a shape (several inputs, outputs, a batch, probes, trained ends; momentum, decay) derives and
-    compiles, which takes seconds; later processes find the kernel on disk. Raises ``ValueError`` for a loss without an
-    expression, ``MemoryError`` before the work, ``Divergence`` naming the step where the solution blows up.
-    """
+    The first call for a shape (several inputs, outputs, a batch, probes, trained embedding and readout; momentum,
+    decay) derives and compiles, which takes seconds; later processes find the kernel on disk. Raises ``ValueError``
+    for a loss without an expression, ``MemoryError`` before the work, ``Divergence`` naming the step where the
+    solution blows up."""
     reason = not_generated(task)
     if reason is not None:
         raise NotCovered(reason)

@@ -236,7 +236,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     """Derive the limit of infinite depth of a recursion, on all regions of its depth scaling's symbols.
 
     recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError``
-    for a program without layers or with trained ends, and for a term that no rule covers, naming it.
+    for a program without layers or with trained embedding and readout, and for a term that no rule covers, naming it.
 
     Source: Tensor Programs VI, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
 

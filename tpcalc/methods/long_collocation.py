@@ -65,8 +65,8 @@ class LongCollocation:
         object.__setattr__(self, "rows", _checks.whole_number("rows", self.rows, 1))
 
     def refuses(self, problem: Problem) -> str | None:
-        """Finite depth or width, optimizers other than tp.SGD without weight decay, nonlinear blocks, trained ends and
-        data that change between steps."""
+        """Finite depth or width, optimizers other than tp.SGD without weight decay, nonlinear blocks, trained
+        embedding and readout and data that change between steps."""
         reason = (misplaced(self.name, problem, infinite_depth=True) or not_sums_of_outer_products(self.name, problem)
                   or reason_of(lambda: problem.net.require_plain(f"method={self.name!r}")))
         if reason is not None:

@@ -151,8 +151,8 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
 
 
 def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
-    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these, trained ends and
-    matrices in parts with an optimizer of matrices."""
+    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these, trained
+    embedding and readout and matrices in parts with an optimizer of matrices."""
     if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_embedding_readout:
@@ -208,7 +208,8 @@ def _each(index: sp.Symbol, size: int | sp.Symbol | None, *statements: Statement
 
 def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr, ...],
                    trained_embedding_readout: bool) -> Backward:
-    """The backward pass of a layer; without trained ends, of those streams alone whose gradients layers learn from."""
+    """The backward pass of a layer; without trained embedding and readout, of those streams alone whose gradients
+    layers learn from."""
     before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
     back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
                          layer.vectors)

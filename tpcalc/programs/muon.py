@@ -74,7 +74,7 @@ class Muon:
         now = gradient(step)
         if not now.has(Outer):
             raise NotCovered(f"opt: got {self!r} for {now}, the gradient of a vector; it moves matrices; expected "
-                             "frozen ends")
+                             "frozen embedding and readout")
         beta = exact("momentum", self.momentum)
         if beta:
             k = sp.Symbol("k", integer=True, nonnegative=True)

@@ -154,9 +154,10 @@ class Network(ABC):
 
     def require_plain(self, what: str, trained_embedding_readout: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
-        but for ``trained_embedding_readout``, frozen ends."""
+        but for ``trained_embedding_readout``, frozen embedding and readout."""
         if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
             raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
                              f"'pre_nonlin'), "
                              "skip=None, "
-                             + ("norm=None" if trained_embedding_readout else "norm=None and frozen ends"))
+                             + ("norm=None" if trained_embedding_readout else "norm=None and frozen embedding and "
+                                "readout"))

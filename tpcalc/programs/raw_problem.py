@@ -139,18 +139,18 @@ def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: 
             rate /= float(power) ** float(scaling.rate)  # type: ignore[arg-type]
         return DepthScaling(found.alpha, found.gamma, scaling.branch, ratio), rate
     if not np.allclose(moves, moves[0], rtol=1e-12):
-        raise NotCovered("net: got trained ends, and one learning rate for all weights moves embedding, "
-                         f"blocks and readout by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
-                         "tp.Problem, which has one for all; expected frozen ends")
+        raise NotCovered("net: got trained embedding and readout, and one learning rate for all weights moves "
+                         f"embedding, blocks and readout by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
+                         "tp.Problem, which has one for all; expected frozen embedding and readout")
     if scaling.rate != 0 and power is None:
-        raise NotCovered(f"net: got trained ends at infinite depth with rate={scaling.rate}; the learning "
-                         "rate of all weights grows with L, and the ends', which are two, must not; expected "
-                         "frozen ends")
+        raise NotCovered(f"net: got trained embedding and readout at infinite depth with rate={scaling.rate}; the "
+                         "learning rate of all weights grows with L, and that of these two must not; expected frozen "
+                         "embedding and readout")
     if size == 1:
         return DepthScaling(found.alpha, found.alpha, scaling.branch, ratio), moves[0]
     if scaling.alpha == 0:
-        raise NotCovered(f"branch: got {scaling.branch} with trained ends and alpha = 0; the blocks' "
-                         "learning rate is that of the ends there; expected 1 and -1")
+        raise NotCovered(f"branch: got {scaling.branch} with trained embedding and readout and alpha = 0; the blocks' "
+                         "learning rate is that of these there; expected 1 and -1")
     base = ratio * size ** (1 / float(scaling.alpha))  # at which (L / base)^-alpha is the multiplier
     return DepthScaling(found.alpha, found.alpha, float(np.sign(scaling.branch)), base), moves[0]
 

@@ -16,7 +16,8 @@ from .propagator import Rows
 
 
 class EmbeddingReadoutMemory(NamedTuple):
-    """What trained ends remember, between rows: rho (N,) and w (N, N), without g: ends move by whole gradients."""
+    """What trained embedding and readout remember, between rows: rho (N,) and w (N, N), without g: ends move by
+    whole gradients."""
 
     initial_weight_factor: np.ndarray
     update_response: np.ndarray

@@ -80,7 +80,8 @@ def limit_cell(scale: DepthScaling, net: Network = PLAIN) -> LimitCell:
 def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
     """What survives where matrices have update exponents of their own, from the ket equations alone.
 
-    Raises ``ValueError`` where powers of L are not counted, and for trained ends with exponents of their own.
+    Raises ``ValueError`` where powers of L are not counted, and for trained embedding and readout with exponents of
+    their own.
     """
     for end in EMBEDDING_READOUT_FAMILIES if net.train_embedding_readout else ():
         if scale.update_exponent(end):

@@ -248,7 +248,8 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
 
 
 def _with_embedding_readout(run: Run, body: np.ndarray, last: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """The tangent kernel with what trained ends add: the features at the end, and the gradients at the start."""
+    """The tangent kernel with what trained embedding and readout add: the features at the end, and the gradients at
+    the start."""
     if not run.problem.net.train_embedding_readout:
         return body
     inputs = run.task.inputs.reshape(-1, run.task.d_in)

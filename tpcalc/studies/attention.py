@@ -35,7 +35,8 @@ class AttentionLayer:
 
     positions: of a sequence, at least 2; head_dim: of a head, fixed while there are infinitely many; causal: whether a
     position sees those up to itself, or all; power: s in logits q . k / d^s; mlp: a ``tp.ResNet`` whose block acts on
-    every position by itself, without trained ends. Matrices have entries N(0, 1 / fan-in), norms have no gains.
+    every position by itself, without trained embedding and readout. Matrices have entries N(0, 1 / fan-in), norms have
+    no gains.
 
     Means over a head are taken by ``points`` scrambled Sobol points (a power of 2), ``scrambles`` times independently
     from ``seed`` on: how answers differ says how well they are known.
@@ -69,7 +70,7 @@ class AttentionLayer:
         if self.mlp is not None:
             _checks.instance("mlp", self.mlp, ResNet)
             if self.mlp.train_embedding_readout:
-                raise ValueError(f"mlp: got {self.mlp!r}; expected networks without trained ends")
+                raise ValueError(f"mlp: got {self.mlp!r}; expected networks without trained embedding and readout")
             kernels_of(self.mlp)
 
     @property
