@@ -33,9 +33,8 @@ def z_scores(scale: tp.DepthScaling, first: int) -> tuple[np.ndarray, float]:
     return (seen.mean(axis=0) - exact) / error, float(np.median(error) / np.median(np.abs(exact)))
 
 
-@pytest.mark.parametrize("alpha, first", [
-    pytest.param(0.5, 0, marks=pytest.mark.slow), (0.75, 1000),
-    pytest.param(1.0, 2000, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("alpha, first", [(0.5, 0), (0.75, 1000), (1.0, 2000)])
 def test_real_networks_agree_within_standard_errors(alpha: float, first: int) -> None:
     """Some 100 numbers that read a few independent averages: rms around 1; and they are known to a few per cent."""
     z, relative = z_scores(tp.DepthScaling(alpha, 1 - alpha), first)

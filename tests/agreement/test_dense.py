@@ -78,9 +78,9 @@ def test_a_wrong_learning_rate_is_told_apart() -> None:
 
 
 def width_slope(seeds: int) -> float:
-    """d log(rms error) / d log n over n = 64 .. 1024."""
+    """d log(rms error) / d log n over n = 64 .. 512."""
     task, scale, depth = CASES["batch of three, two outputs"]
-    widths = np.array([64, 128, 256, 512, 1024])
+    widths = np.array([64, 128, 256, 512])
     exact = tp.train(NET, task, tp.SGD(0.5), scale, depth).outputs
     errors = [np.sqrt(np.mean([(tp.train(NET, task, tp.SGD(0.5), scale, depth, width=int(n), seed=int(n) + 10000 * seed)
                                 .outputs - exact) ** 2 for seed in range(seeds)])) for n in widths]
@@ -88,8 +88,8 @@ def width_slope(seeds: int) -> float:
 
 
 def test_the_error_falls_like_the_square_root_of_the_width() -> None:
-    """Three standard errors of the slope: rms over 40 seeds of a few independent outputs is known to about 6 %."""
-    assert abs(width_slope(40) + 0.5) < 0.08
+    """Three standard errors of the slope: rms over 80 seeds of a few independent outputs is known to about 4 %."""
+    assert abs(width_slope(80) + 0.5) < 0.08
 
 
 @pytest.mark.slow

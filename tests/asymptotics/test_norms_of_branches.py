@@ -17,8 +17,9 @@ def gated(b: Branch) -> sp.Expr:
     return MatVec(b.weights("W3"), b.let("g", h * z))
 
 
-@pytest.mark.parametrize("block", ["post_nonlin", gated], ids=["one", "gated"])
-@pytest.mark.parametrize("alpha", [0, QUARTER, 1])
+@pytest.mark.parametrize("alpha, block", [
+    (0, "post_nonlin"), (QUARTER, "post_nonlin"), (1, "post_nonlin"), (1, gated),
+    *(pytest.param(alpha, gated, marks=pytest.mark.nightly) for alpha in (0, QUARTER))])
 def test_a_stream_grows_like_a_root_of_the_layers(alpha: sp.Expr, block: object) -> None:
     """However much larger than the stream, or its square, branches are before they are divided."""
     verdict = tp.classify(alpha, 1, tp.ResNet("linear", block, "rms", norm_position="output"))

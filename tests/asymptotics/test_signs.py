@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, Container, Iterable
 
 import numpy as np
 import pytest
 import sympy as sp
+from _pytest.mark import ParameterSet
 from scipy.special import erf
 
 import tpcalc as tp
@@ -50,7 +51,12 @@ UNKNOWN: dict[str, tuple[Callable[[Branch], sp.Expr], Layer, tuple[float, float]
                       lambda W, x: W @ x - x * np.mean(x**2), (-.6, .05))}
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+def walked(names: Iterable[str], quick: Container[str]) -> list[ParameterSet]:
+    """All of them, some every time."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.nightly) for name in names]
+
+
+@pytest.mark.parametrize("name", walked(UNKNOWN, ("W x - x^3/4", "W^T sin(W x)", "cos(W x)", "W x - x <x^2>")))
 def test_a_loop_of_unknown_sign_is_never_said_to_explode(name: str) -> None:
     """None of these grows like an exponential, as their exponents alone would have it."""
     block, layer, (low, high) = UNKNOWN[name]
@@ -79,7 +85,7 @@ TURNED: dict[str, tuple[Callable[[Branch], sp.Expr], Layer]] = {
     "-W^T W x": (lambda b: -back(b, h(b)), lambda W, x: -W.T @ (W @ x))}
 
 
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("name", walked(TURNED, ("W x - tanh(x)", "W x - x", "W x - x logistic(W x)", "-W^T W x")))
 def test_what_takes_away_a_share_of_the_stream_lets_it_decay(name: str) -> None:
     block, layer = TURNED[name]
     assert measured(layer) < -.2
@@ -114,7 +120,7 @@ KNOWN: dict[str, tuple[Callable[[Branch], sp.Expr], Layer, float]] = {
     "logistic(W x)": (lambda b: 1 / (1 + sp.exp(-h(b))), lambda W, x: 1 / (1 + np.exp(-W @ x)), .5)}
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", walked(KNOWN, ("relu(W x)", "-relu(W x)", "W^T W x", "W^T cos(W x)", "logistic(W x)")))
 def test_a_loop_of_known_sign_grows_as_its_exponents_say(name: str) -> None:
     block, layer, power = KNOWN[name]
     found, slope = tp.classify(HALF, HALF, tp.ResNet(block=block)).exponents["x at initialization"], measured(layer)

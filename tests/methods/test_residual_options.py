@@ -125,8 +125,8 @@ DEEP: dict[str, dict[str, Any]] = {
     "all": {"gains": True, "skip": tp.Skip(keep=1 - 1 / L, inject=1 / L, learned=True)}}
 
 
-@pytest.mark.parametrize("options", [pytest.param(options, id=name, marks=() if name == "all" else pytest.mark.nightly)
-                                     for name, options in DEEP.items()])
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", DEEP.values(), ids=DEEP)
 def test_infinite_depth_is_where_transformers_with_gains_and_skips_go(options: dict[str, Any]) -> None:
     """Real networks at large depths, within their errors; a network without the options is elsewhere."""
     inputs = [[[[1, 0], [0.5, 0.8]]], [[[-0.6, 0.7], [1.1, -0.4]]], [[[0.3, -0.9], [0.8, 0.5]]]]
