@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.classification import recipe_table
-from tpcalc.classification.resolved import resolved
+from tpcalc.programs.resolved import resolved
 from tpcalc.classification.role_table import gradient_power
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.width.sizes.measure import measure

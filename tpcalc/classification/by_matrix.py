@@ -11,7 +11,7 @@ from ..parametrizations import DepthChoices, Parametrization, Scaling
 from ..programs import ResNet
 from .advice import as_power
 from .classify import classify
-from .resolved import resolved
+from ..programs.resolved import resolved
 from .verdict import Verdict
 
 

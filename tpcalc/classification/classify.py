@@ -23,7 +23,7 @@ from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
-from .resolved import resolved
+from ..programs.resolved import resolved
 from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
 

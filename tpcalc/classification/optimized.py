@@ -14,7 +14,7 @@ from ..programs.clipped import Clipped
 from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
-from .faithful import direction_power, optimizer_name
+from ..programs.faithful import direction_power, optimizer_name
 from .matrices import MatrixTerms, training_terms
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),

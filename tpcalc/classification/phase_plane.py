@@ -20,7 +20,7 @@ from ..programs.builders import program
 from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .phase_regions import Point, faces, lines_of
-from .resolved import resolved
+from ..programs.resolved import resolved
 from .sizes import Exponents
 from .verdict import Verdict, judge_exponents
 

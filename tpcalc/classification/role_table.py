@@ -15,7 +15,7 @@ from ..parametrizations import DepthScaling, MatrixPowers, WidthScaling, width_r
 from ..parametrizations.matrix_powers import ROLES
 from ..width.family import meta_principled
 from .advice import as_power
-from .faithful import faithful_rate, update_power
+from ..programs.faithful import faithful_rate, update_power
 from .recipe import named_recipe, realize, visible_decay
 
 ROWS = ("init", "rate", "multiplier", "eps", "decay")
