@@ -1,4 +1,4 @@
-"""What is set for a matrix, as powers of one growing variable, and mappings of them that are values."""
+"""What is set for a trained parameter, as powers of everything that grows, and mappings that are values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .._checks import exponent, short
 
 V = TypeVar("V")
 ROLES = ("input", "hidden", "output")
+NEEDED = ("multiplier", "init", "lr")  # settings that every parameter has
 
 
 class Frozen(Mapping[str, V]):
@@ -37,42 +38,63 @@ class Frozen(Mapping[str, V]):
 
 
 @dataclass(frozen=True)
-class MatrixPowers:
-    """Powers of n or of L for one matrix, each set apart: ``rate=-1`` is a learning rate like 1/n.
+class Powers:
+    """What is set for a trained parameter: ``lr={"L": -1/2, "n": -1}`` is a learning rate like L^(-1/2) / n.
 
-    init: of the standard deviation of initial entries; multiplier: of the number in front of the matrix; rate: of its
-    learning rate; eps: of Adam's eps, None one that is negligible; decay: of the weight decay, None without one.
-    Raises ``ValueError`` for exponents that are not real and finite.
+    multiplier: of the number in front of the parameter; init: of the standard deviation of initial entries; lr: of its
+    learning rate; eps: of Adam's eps, None one that is negligible; decay: of the weight decay, None without one. Each
+    is a mapping from what grows, a symbol or its name, to its power; n is the width and L the depth, and what is left
+    out has the power 0. Raises ``ValueError`` for exponents that are not real and finite, and for names that are no
+    identifiers.
 
-    >>> MatrixPowers(init=-0.5, rate=-1)
-    MatrixPowers(init=-1/2, multiplier=0, rate=-1, eps=None, decay=None)
+    >>> Powers(init={"n": -0.5}, lr={"n": -1, sp.Symbol("L"): "-1/2"})
+    Powers(multiplier={}, init={'n': -1/2}, lr={'L': -1/2, 'n': -1}, eps=None, decay=None)
     """
 
-    init: sp.Expr = sp.Integer(0)
-    multiplier: sp.Expr = sp.Integer(0)
-    rate: sp.Expr = sp.Integer(0)
-    eps: sp.Expr | None = None
-    decay: sp.Expr | None = None
+    multiplier: Mapping[str, sp.Expr] = Frozen({})
+    init: Mapping[str, sp.Expr] = Frozen({})
+    lr: Mapping[str, sp.Expr] = Frozen({})
+    eps: Mapping[str, sp.Expr] | None = None
+    decay: Mapping[str, sp.Expr] | None = None
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if value is not None or one.name in ("init", "multiplier", "rate"):
-                object.__setattr__(self, one.name, exponent(one.name, value))
+            if value is not None or one.name in NEEDED:
+                object.__setattr__(self, one.name, _of_sizes(one.name, value))
 
     @classmethod
-    def of(cls, name: str, given: Value) -> "MatrixPowers":
-        """Powers from a mapping of the names above; ``ValueError`` for other names and other things."""
+    def in_one(cls, size: str, name: str, given: Value) -> "Powers":
+        """Powers of one size, from {"init": -1/2, ...}; ``ValueError`` for other names and other things."""
         if isinstance(given, cls):
             return given
         allowed = [one.name for one in fields(cls)]
         if not isinstance(given, Mapping) or not set(given) <= set(allowed):
             raise ValueError(f"{name}: got {short(given)}; expected a mapping from {', '.join(allowed)} to powers")
-        return cls(**given)
+        powers: dict[str, Value] = {one: None if value is None else {size: value} for one, value in given.items()}
+        return cls(**powers)
+
+    def of(self, setting: str, size: str) -> sp.Expr:
+        """The power of a size with which a setting goes."""
+        return (getattr(self, setting) or {}).get(size, sp.Integer(0))
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """What anything that is set grows with."""
+        return frozenset(size for one in fields(self) for size in getattr(self, one.name) or ())
 
 
-def roles(name: str, given: Mapping[str, Value]) -> Frozen[MatrixPowers]:
+def _of_sizes(setting: str, given: Value) -> Frozen[sp.Expr]:
+    """Powers by the names of sizes, in their order, without those that are 0."""
+    if not isinstance(given, Mapping) or not all(str(size).isidentifier() for size in given):
+        raise ValueError(f"{setting}: got {short(given)}; expected a mapping from what grows, such as \"n\" and \"L\", "
+                         "to powers")
+    found = {str(size): exponent(f"{setting}[{str(size)!r}]", power) for size, power in given.items()}
+    return Frozen({size: found[size] for size in sorted(found) if found[size] != 0})
+
+
+def roles(name: str, given: Mapping[str, Value]) -> Frozen[Powers]:
     """Powers of n of all three roles; ``ValueError`` where one is missing or there is another."""
     if set(given) != set(ROLES):
         raise ValueError(f"{name}: got {short(dict(given))}; expected powers of n for each of {', '.join(ROLES)}")
-    return Frozen({role: MatrixPowers.of(f"{name}[{role!r}]", given[role]) for role in ROLES})
+    return Frozen({role: Powers.in_one("n", f"{name}[{role!r}]", given[role]) for role in ROLES})
