@@ -58,7 +58,7 @@ def test_mfp_is_the_member_of_the_family_with_its_principles():
 @pytest.mark.parametrize("width, depth, said", [
     ("magic", tp.DepthScaling(), "width: got 'magic'"), (3, tp.DepthScaling(), "width: got 3"),
     ({"input": {}}, tp.DepthScaling(), "input, hidden, output"), ("muP", {"W": 1}, '"alpha"'),
-    ({"input": {}, "hidden": {"lr": 1}, "output": {}}, tp.DepthScaling(), "hidden"), ("muP", None, "depth: got None"),
+    ({"input": {}, "hidden": {"rate": 1}, "output": {}}, tp.DepthScaling(), "hidden"), ("muP", None, "depth: got None"),
     ("muP", {"alpha": 1, "W 1": 0}, "'W 1'"), ("muP", {"alpha": 1, 3: 0}, "got 3"),
     ("muP", {"alpha": 1, "W": float("nan")}, "depth\\['W'\\]"), ("muP", {"alpha": 1, "branch": 0}, "branch"),
     ("muP", {"W1": DepthChoices(-1, 0), "W2": DepthChoices(0, 0)}, "one branch"),

@@ -108,8 +108,8 @@ class Parametrization:
 
     def _require_bound(self) -> None:
         if self.parameters is not None:
-            raise NotCovered(f"width: got {short(self.width)}, powers by parameter, which are exponents of a network "
-                             "and its optimizer; expected exponents: tp.theory.with_exponents(scale, net, opt) has them")
+            raise NotCovered(f"width: got {short(self.width)}, powers by parameter, of which a network and its "
+                             "optimizer make exponents; expected tp.theory.with_exponents(scale, net, opt)")
 
     @property
     def alpha(self) -> sp.Expr:

@@ -101,7 +101,8 @@ def by_name(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]:
 
 
 def powers_by_parameter(scale: Scaling, net: Network, opt: object = None) -> dict[str, Powers]:
-    """What to set for every trained parameter, and for "branch", the number in front of one: ``with_exponents`` turns it back.
+    """What to set for every trained parameter, and for "branch", the number in front of one; ``with_exponents`` turns
+    it back.
 
     Raises ``ValueError`` where no learning rate moves a parameter by its exponent.
 
