@@ -85,7 +85,7 @@ class Residual(Network):
         return self.parts.get(name, name)
 
     def require_hidden(self, block: object) -> None:
-        """Raise ``ValueError`` where a hidden layer is to be wide and the block is not one that has it."""
+        """Raise ``ValueError`` for a ``mlp_ratio`` above 1 with a block that has no hidden layer."""
         if self.mlp_ratio > 1 and block not in HIDDEN:
             raise ValueError(f"mlp_ratio: got {self.mlp_ratio} with {short(block)}; it belongs to blocks with one "
                              f"hidden layer, {', '.join(map(repr, HIDDEN))}; expected 1 elsewhere, which says "
