@@ -53,6 +53,26 @@ def test_readme_knows_every_command() -> None:
         assert f"tpcalc {name}" in README and callable(command_of(name))
 
 
+def test_architecture_says_where_things_are() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    section = page.split("## Where things are")[1].split("\n## ")[0]
+    cells = [line.strip("|").split("|")[1] for line in section.splitlines() if line[:2] == "| "][1:]
+    assert len(cells) >= 10
+    for cell in cells:
+        for path, named in re.findall(r"`([\w/]+\.py)`((?:(?!`[\w/]+\.py`).)*)", cell):
+            text = (ROOT / "tpcalc" / path).read_text()
+            for name in re.findall(r"`(\w+)`", named):
+                assert re.search(rf"\b(def|class) {name}\b", text), f"{name} is not in {path}"
+    plain = re.findall(r"`(\w+\.py)`", section)
+    assert len(plain) >= 4 and all((ROOT / "tests" / "support" / name).exists() for name in plain)
+
+
+def test_the_guide_has_the_extras_that_there_are() -> None:
+    table = (ROOT / "docs" / "guide.md").read_text().split("## Install")[1].split("## ")[0]
+    extras = (ROOT / "setup.cfg").read_text().split("[options.extras_require]")[1].split("\n[")[0]
+    assert sorted(re.findall(r"^\| `(\w+)`", table, re.M)) == sorted(re.findall(r"^(\w+) =", extras, re.M))
+
+
 def test_architecture_names_packages_and_files_that_there_are() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     table = page.split("## Packages and their imports")[1].split("## ")[0]

@@ -1,4 +1,4 @@
-"""Loops that do not stay bounded: which unknowns grow, and how fast.
+"""Loops that explode, since they do not stay bounded: which unknowns grow, and how fast.
 
 At the values of a round every part is a maximum of linear forms in the parts of the sweep's unknowns: a graph with
 weights, in which a cycle of positive weight grows without end. It multiplies by exp(L^v) over all layers, v the largest
@@ -100,7 +100,8 @@ class Cycles:
         return None
 
     def linear(self, current: Values) -> tuple[Edges, Values]:
-        """What enters the sweep's parts from each other, and from outside."""
+        """The graph of a round, at values of the round before: weights of edges from part to part of the sweep, and the
+        largest value that enters every part from outside."""
         memo: dict[int, Forms] = {}
         self.current = current
         edges: Edges = {}

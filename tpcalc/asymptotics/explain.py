@@ -50,7 +50,7 @@ def _sentence(at: SizeSolution, key: Unknown, entry: TermEntry, rule: str) -> st
 
 
 def named(at: SizeSolution, key: Unknown) -> str:
-    """An unknown in words."""
+    """The name of an unknown in a sentence, such as "the change of x[1]"."""
     if key.sort == SCALAR:
         return f"{key.name}[{key.step}]"
     vector = f"{at.counted.equations.setting.families[int(key.name)].name}[{key.step}]"

@@ -162,7 +162,7 @@ def fresh_in(source: int, label: Label) -> Label:
 
 
 def parts_in_words(label: Label, matrices: Mapping[int, str]) -> str:
-    """What a part is random in; matrices: the names of sources by their bits."""
+    """A label in words, such as "random in the stream, perhaps in W"; matrices: the names of sources by their bits."""
     def named(sources: int) -> str:
         common = {STREAM_BIT: "the stream", READOUT_BIT: "the readout"}
         return ", ".join(common.get(bit) or matrices.get(bit, "?") for bit in bits(sources))

@@ -183,7 +183,7 @@ class EquationReader:
             yield term.function.subs({s: value, time: t}, simultaneous=True)
 
     def source(self, hat: Hat) -> int:
-        """The bit of what a hat-ket is random in: its matrix, and the matrix's orientation."""
+        """The bit, as in ``parts.py``, of what a hat-ket is random in: a matrix has one, its transpose another."""
         product, _ = self.equations.setting.product_like(hat.vector)
         return 2 << self._groups.index(next(n for n in self._groups if self._products[n].same_group(product)))
 

@@ -1,10 +1,10 @@
-"""Loops from a stream to itself that add up coherently: do they make it grow?
+"""Loops from a stream to itself that add up coherently: do they make it grow, or restore it?
 
 Exponents tell how much layers add to a stream, not whether that makes it grow: what takes away of a stream more than
 1/L a layer lets it decay, and what points now this way, now that, does neither. So at the first step every term that
 would make a stream grow through itself needs a sign:
 
-- a positive number times a stream amplifies it, a negative one lets it decay (``solving.py``);
+- a positive number times a stream amplifies it, a negative one restores it, so that it decays (``solving.py``);
 - so does what is negative and such a multiple where the stream is small, as -tanh(x) is, if it gets so small;
 - an entrywise function of the stream with f(x) x of one sign does what its sign says, as far out as it does not vanish;
 - a mean of a function of fresh hat-kets depends on the stream by its size alone: whatever its sign, it points one way,

@@ -1,4 +1,7 @@
-"""The signs of terms that come back to the stream that they add to: does one make it grow, or take away of it?"""
+"""The signs of terms of loops: does a term make the stream that it comes back to grow, or take away of it?
+
+``cycles.py`` finds loops that exponents let grow; ``signs.py`` asks here which of them do.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def by_updates(exponents: Exponents, asked: int, starts: bool = True, first_alon
 
 
 def by_optimizer(opt: Optimizer, scale: Scaling, counted: Scaling, names: tuple[str, ...]) -> list[str]:
-    """Which training stands for that by an optimizer."""
+    """Sentences on the optimizer: that gradient descent with updates as large stands for it, and what is supposed of
+    eps and of weight decay; none of plain SGD."""
     found = []
     if not isinstance(opt, SGD):
         moved = ", ".join(f"{name} L^({-counted.update_exponent(name)})" for name in names

@@ -108,9 +108,11 @@ def _centre(vertices: list[list[float]]) -> tuple[float, float]:
 
 def _with_room(vertices: list[list[float]], near: tuple[float, float], half: tuple[float, float]
                ) -> tuple[float, float]:
-    """The point nearest to ``near`` about which a box of the given proportions has most of the room that there is.
+    """Where to put the center of a box: as near to ``near`` as it may be, away from the polygon's edges.
 
-    vertices: of a convex polygon; half: half the width and the height of the box, in any unit.
+    A box of these proportions has a largest size with which it fits into the polygon. Points are taken about which a
+    box of ``ROOM`` times this size fits; of these the one that is nearest to ``near``, in the sum of both distances.
+    vertices: of a convex polygon; half: half the width and half the height of the box, in any unit.
     """
     corners = np.array(vertices)
     sides = np.roll(corners, -1, axis=0) - corners

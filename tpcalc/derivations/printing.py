@@ -58,6 +58,9 @@ class KetPrinter(NodePrinter):
         return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta) or _has(e, "is_part")))
 
     def _print_Mul(self, expr: sp.Expr) -> str:
+        """Products and quotients. Numbers stand in front of kets and sums, as one fraction where they have a
+        denominator; a ket in the denominator over which only a number stands is written as sympy writes it.
+        """
         late = [f for f in expr.args if f.func == sp.Sum or _is_product(f) or getattr(f, "is_random", False)]
         early = [f for f in expr.args if f not in late]
         if not expr.is_Mul or not late or not early:  # sympy has powers below a fraction line come here, too

@@ -160,7 +160,7 @@ class Growth:
 def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,
                   factor: sp.Expr | None = None) -> tuple[Growth, ...]:
     """What grows of a parameter with the width, and the powers of it: n where all that grows does as the width does,
-    and else fan-in and fan-out by themselves.
+    and else fan-in and fan-out by themselves. Of a router, as of a head, fan-in alone grows.
 
     Matrices that keep activations of order one start like fan-in^(-1/2) where fan-out grows as much or more; where it
     grows less, updates outgrow initial products, which are the smaller for it.

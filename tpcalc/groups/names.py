@@ -56,7 +56,7 @@ def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> Layer
         raise ValueError(f"base, target: got lists of layers {', '.join(map(repr, first))}, which all grow; expected "
                          "one list of layers")
     layers = next(iter(first.values())) if first else _repeated(base)
-    _one_kind(layers, target)
+    _require_one_kind(layers, target)
     patterns = [{layers.pattern(name) for name in shapes} for shapes in (base, target)]
     if odd := sorted(patterns[0] ^ patterns[1]):
         raise ValueError(f"{odd[0]}: in one of base and target alone; expected models that differ in how many "
@@ -80,7 +80,7 @@ def _repeated(shapes: Mapping[str, Shape]) -> LayerCount:
     for stem, (count, _) in _counts(shapes, shapes).items():
         layers = LayerCount(stem, count, count)
         try:
-            _one_kind(layers, shapes)
+            _require_one_kind(layers, shapes)
         except NotCovered:
             continue
         if count > 1 and stem.endswith("."):
@@ -88,8 +88,8 @@ def _repeated(shapes: Mapping[str, Shape]) -> LayerCount:
     return max(candidates, key=lambda one: sum(one.index(name) >= 0 for name in shapes), default=LayerCount("", 1, 1))
 
 
-def _one_kind(layers: LayerCount, shapes: Mapping[str, Shape]) -> None:
-    """Raise ``ValueError`` unless all layers have the parameters of the first."""
+def _require_one_kind(layers: LayerCount, shapes: Mapping[str, Shape]) -> None:
+    """Raise ``NotCovered`` unless parameters of all layers have the names and shapes of the first layer's."""
     kinds: dict[int, dict[str, Shape]] = {}
     for name, shape in shapes.items():
         if (index := layers.index(name)) >= 0:

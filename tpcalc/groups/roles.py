@@ -119,7 +119,7 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
         role = _in_layers(pattern, shape, last) if inside[i] else _outside(
             pattern, shape, ratios, not any(inside[:i]), tied.get(pattern, ()), width)
         of_output = pattern in last or role == "bias" and not inside[i] and max(ratios, default=1) == 1
-        _understood(pattern, role, inside[i], ratios, width)
+        _require_one_width(pattern, role, inside[i], ratios, width)
         head = next((name for name in tied.get(pattern, ()) if OUTPUTS.search(name)), None) if role == "tied" else None
         found.append(Parameter(pattern, role, inside[i], shape, max(ratios, default=1.0), tuple(by_pattern[pattern]),
                                tuple(ratio != 1 for ratio in ratios), of_output,
@@ -203,8 +203,13 @@ def _outside(pattern: str, shape: Shape, ratios: tuple[float, ...], first: bool,
     return "input" if named[0] and not named[1] or named[0] == named[1] and first else "output"
 
 
-def _understood(pattern: str, role: str, inside: bool, ratios: tuple[float, ...], width: float) -> None:
-    """Raise ``ValueError`` for shapes whose growth the width's powers say nothing about."""
+def _require_one_width(pattern: str, role: str, inside: bool, ratios: tuple[float, ...], width: float) -> None:
+    """Raise ``ValueError`` where a dimension of a parameter grows by another factor than the width: no power of the
+    width says what to set then.
+
+    ratios: by how much each dimension grows; width: by how much the width grows; inside: is the parameter in a layer?
+    Rows of a matrix may grow less, as those of keys that heads share, and so may biases in layers.
+    """
     if role in ("gain", "bias", "input") or width == 1:
         odd = [ratio for ratio in ratios if ratio not in (1, width)]
         if odd and not (role == "bias" and inside and min(1, width) <= odd[0] <= max(1, width)):

@@ -142,7 +142,8 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
 
 @njit(cache=True)
 def store_rows(P, S, p, s, diagonal, m):
-    """Append a step's rows at m..m+b; P, S: (N, N)."""
+    """Put what a step found at a node into P and S, (N, N), in place: rows m to m + b are p and s, (b, m), and S is
+    symmetric, with ``diagonal``, (b, b), where these rows meet themselves."""
     put(p, P, m, 0)
     put(s, S, m, 0)
     put_transposed(s, S, 0, m)

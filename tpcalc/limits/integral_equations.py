@@ -1,4 +1,4 @@
-"""The equations of an infinitely deep network, from the terms of its recursion that survive.
+"""The equations of an infinitely deep network, from the terms of its recursion that survive (``translation.py``).
 
 Kinds of base kets that keep the same terms share one equation, with generic b, r where possible.
 Source: Tensor Programs VI, Propositions C.4 and D.2.
@@ -42,7 +42,7 @@ class LimitEquation:
     boundary: bool = False
 
     def latex(self) -> str:
-        """A line of an ``aligned`` environment."""
+        """The equation as a line of an ``aligned`` environment, and after it the b and r that it holds for."""
         ranges = ", ".join(map(latex, self.where))
         return rf"{latex(self.target)} &= {latex(self.value)}" + (rf", \quad {ranges}" if ranges else "")
 

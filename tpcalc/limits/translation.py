@@ -1,4 +1,4 @@
-"""One surviving term of a recursion, read at infinite depth.
+"""The limit of one surviving term of a recursion, in which sums over layers become integrals over layer time.
 
 Layers become layer times: l/L is p, the base ket's m/L is q. A sum over base layers is an integral over [0, 1], what
 enters at every layer an integral over the layers passed, what is born at one layer the indicator of those after it.

@@ -88,7 +88,7 @@ class Dense(ReadsProgram):
                 "not muP's; rates in width are those of gradient descent; expected a tp.SGD")
 
     def error(self, found: DenseRun) -> float:
-        """The standard deviation of an output at initialization, which the readout's has a part in."""
+        """The standard deviation of an output at initialization, with what a width scaling puts on the readout."""
         return super().error(found) * found.start.factors.get("nV", 1.0)
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:

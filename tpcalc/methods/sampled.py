@@ -121,6 +121,7 @@ def execution(plain: Value, refined: Value, at: Refinement | None) -> Value:
 
 
 def node_details(job: Training, run: Value, layer_times: np.ndarray) -> DenseDetails:
-    """Averages over the coordinates of a run that kept its vectors."""
+    """The vectors x and delta of a run that kept them, at the nodes nearest to the layer times; covariances are their
+    averages over coordinates."""
     nodes = nearest_nodes(layer_times, job.depth)
     return DenseDetails(dense_record(job, run, nodes), nodes, job.depth)

@@ -49,7 +49,7 @@ class Cell:
                              "is fed by what does not; no rule for what these layers add where it starts")
 
     def is_bounded(self, keys: Sequence[Quantity]) -> bool:
-        """Does none of the quantities grow with depth, anywhere on the cell?"""
+        """Does every one of the quantities stay of order one, or vanish, with growing depth, everywhere on the cell?"""
         return not any(self.of(key).explodes for key in keys) and not self.has_powers(keys)
 
     def has_powers(self, keys: Sequence[Quantity]) -> bool:

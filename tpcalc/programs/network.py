@@ -55,7 +55,7 @@ class Network(ABC):
     @property
     @abstractmethod
     def is_linear(self) -> bool:
-        """Are all vectors linear in the matrices met last?"""
+        """Is every vector of a layer a sum of vectors and of products of matrices with vectors, without a function?"""
 
     @property
     @abstractmethod

@@ -85,7 +85,7 @@ class Residual(Network):
         return self.parts.get(name, name)
 
     def require_hidden(self, block: object) -> None:
-        """Raise ``ValueError`` where a hidden layer is to be wide and the block is not one that has it."""
+        """Raise ``ValueError`` for a ``mlp_ratio`` above 1 with a block that has no hidden layer."""
         if self.mlp_ratio > 1 and block not in HIDDEN:
             raise ValueError(f"mlp_ratio: got {self.mlp_ratio} with {short(block)}; it belongs to blocks with one "
                              f"hidden layer, {', '.join(map(repr, HIDDEN))}; expected 1 elsewhere, which says "
@@ -146,8 +146,8 @@ class Residual(Network):
         if self.norm_scale.free_symbols:  # of functions of what shrinks bounds alone are counted
             raise NotCovered(f"norm_scale: got {self.norm_scale}; powers of L are counted where it is a number")
 
-    def require_choices_of_positions(self) -> None:
-        """Raise ``ValueError`` for skips of a user's own, which may differ from layer to layer."""
+    def require_known_skip(self) -> None:
+        """Raise ``NotCovered`` for a skip of a user's own, which may differ from layer to layer."""
         if not (self.skip is None or isinstance(self.skip, (Skip, HyperConnections))):
             raise NotCovered(f"skip: got {short(self.skip)}; expected None, a tp.Skip and "
                              "tp.HyperConnections")

@@ -165,7 +165,7 @@ def instead_of(net: Transformer) -> ResNet:
 
     It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own.
     """
-    net.require_choices_of_positions()
+    net.require_known_skip()
     return ResNet("tanh", "pre_nonlin", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
 
 

@@ -39,7 +39,10 @@ class FinishedStages:
     versions: dict[str, str] = field(default_factory=versions)
 
     def said(self, **stages: Any) -> Json:
-        """For report.json: how it went, and the stages by name but for what has a file of its own."""
+        """For report.json: versions, seconds, failures and what was left out; and each stage as a dictionary.
+
+        Fields of ``ELSEWHERE`` are dropped: they have files of their own. A stage that has not run is None.
+        """
         found: Json = {"versions": self.versions, "seconds": self.seconds, "failures": self.failures,
                        "left_out": self.left_out}
         for name, stage in stages.items():
@@ -60,7 +63,8 @@ class Results(FinishedStages):
     plane: DividedPlane | None = None
 
     def numbers(self) -> Json:
-        """For report.json: all but the outputs of every sample, which are in outputs.csv."""
+        """For report.json: the command, what was trained, and what ``said`` makes of all stages: numbers without the
+        outputs, limits and errors of single samples, and without the picture of the plane."""
         options = self.options
         return {"command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
                 "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,

@@ -39,7 +39,7 @@ class LayerSegments:
         self.propagator = propagator
 
     def ends(self, p: float, length: float) -> Signals:
-        """The signals at p and p + length."""
+        """``Signals`` of the piece from layer time p to p + length: x and delta at both ends, and their change."""
         propagator = self.propagator
         m, l = ceiling(p, propagator.depth), ceiling(p + length, propagator.depth)
         return close(self._piece(m, l), propagator.P[m], propagator.S[m], propagator.Q[l], propagator.R[l])
@@ -89,7 +89,7 @@ class TimeSegments:
         self.propagator = propagator
 
     def ends(self, p: float, length: float) -> Signals:
-        """The signals at p and p + length."""
+        """``Signals`` of the piece from layer time p to p + length: x and delta at both ends, and their change."""
         propagator, q = self.propagator, min(p + length, 1.0)
         at = propagator.mesh.evaluate
         return close(self._piece(p, length), at(propagator.P, p), at(propagator.S, p), at(propagator.Q, q),

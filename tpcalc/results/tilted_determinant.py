@@ -45,7 +45,8 @@ def conjugation_gradient(pairs: CausalPairs, weights: np.ndarray, K: np.ndarray,
 
 
 def density_map(network: TiltedNetwork, side: str) -> np.ndarray:
-    """What a layer makes of overlaps, which are ordered like changes of the side "p" or "q", (p, p)."""
+    """``layer_density`` as a matrix (p, p), from overlaps to densities; entries are in the order of changes of
+    ``side``, "p" or "q"."""
     n = 2 * network.rows
     i, j = getattr(pairs_of(network), side)
     result, unit, out = np.zeros((len(i), len(i))), np.zeros((n, n)), np.zeros((n, n))

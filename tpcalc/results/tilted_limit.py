@@ -1,4 +1,4 @@
-"""Fluctuations at infinite depth, on a mesh of layer time that is refined until they are known."""
+"""Fluctuations at infinite depth: covariances and biases, on a mesh of layer time refined until they are known."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class NotRun(NotCovered):
 
 
 def batch_for(model: Model) -> Tensor:
-    """A drawn batch; raises ``NotRun`` where none can be drawn."""
+    """The batch that ``drawn_batch`` draws for a model; raises ``NotRun`` where it can draw none."""
     try:
         return drawn_batch(model)
     except NotCovered as refusal:

@@ -121,7 +121,7 @@ class Algebra:
     def _reduced(self, monomial: Monomial) -> list[tuple[Monomial, int]]:
         """The product with 1 - sech^2 for every tanh^2, so that what is equal looks alike."""
         for number, power in monomial:
-            other = self.atoms.beside(number) if power >= 2 else None
+            other = self.atoms.sech_of_tanh(number) if power >= 2 else None
             if other is not None:
                 rest = self.atoms.joined(tuple(f for f in monomial if f[0] != number),
                                          ((number, power - 2),) if power > 2 else ())

@@ -187,8 +187,11 @@ class Atoms:
             return 0
         return 2 if isinstance(atom.body, sp.sign) else 1 if isinstance(atom.body, sp.Heaviside) else 0
 
-    def beside(self, number: int) -> int | None:
-        """The sech beside a tanh, None for other atoms."""
+    def sech_of_tanh(self, number: int) -> int | None:
+        """The number of sech(g) where the atom of the given number is tanh(g); None for other atoms.
+
+        sech(g) gets a number here if it has none: tanh(g)^2 is 1 - sech(g)^2.
+        """
         atom = self.all[number]
         if not isinstance(atom, Function) or not isinstance(atom.body, sp.tanh):
             return None

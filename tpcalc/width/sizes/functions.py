@@ -32,7 +32,11 @@ class SizeFunctions:
         self.algebra = algebra
 
     def value(self, body: sp.Expr, argument: Total) -> Total:
-        """body(argument), for an argument of any size."""
+        """A function of an argument, as a sum of powers of n times vectors; body: the function, in terms of ``H``.
+
+        It is expanded in what is smaller than order one in the argument. Raises ``Unbounded`` for a smooth function of
+        what grows with n, and ``NotCovered`` for one with a kink that is no polynomial in h and its sign.
+        """
         algebra = self.algebra
         kinked = in_ramps(body)
         if kinked.is_polynomial(H, *kinked.atoms(*KINKED)):

@@ -72,7 +72,7 @@ def _largest(algebra: Algebra, groups: Iterable[Total], dropped_before: frozense
         bound = algebra.bounds(group)
         if bound is None or top.power is not None and algebra.powers.sign(bound - top.power) < 0:
             break
-        found, dropped = coefficient(algebra, group)
+        found, dropped = coefficient_size(algebra, group)
         rest |= dropped
         if found.power is None:
             continue
@@ -98,8 +98,11 @@ def _at(algebra: Algebra, form: Affine | None) -> float:
     return float("-inf") if form is None else float(form.at(algebra.powers.point))
 
 
-def coefficient(algebra: Algebra, total: Total) -> tuple[LeadingSize, frozenset[Affine]]:
-    """The power of n of a sum of products of numbers, and powers of n that bound what was dropped on the way."""
+def coefficient_size(algebra: Algebra, total: Total) -> tuple[LeadingSize, frozenset[Affine]]:
+    """The leading power of n of a sum of products of numbers, and powers of n that bound what was dropped on the way.
+
+    Raises ``Cancellation`` where terms cancel so that no power is found.
+    """
     for _ in range(MOST_ROUNDS):
         bound = algebra.powers.largest(map(algebra.bound, total.terms))
         if bound is None:
