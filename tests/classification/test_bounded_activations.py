@@ -84,6 +84,7 @@ def beside(b: Branch) -> sp.Expr:
     return MatVec(b.weights("W1"), b.x) + b.let("z", b.phi(b.let("h", MatVec(b.weights("W2"), b.x))))
 
 
+@pytest.mark.nightly
 def test_a_bounded_function_holds_no_linear_path_beside_it() -> None:
     """The first update moves it by L^(1/2), and nothing explodes before the second."""
     net, depths = tp.ResNet("tanh", beside), np.array([16, 32, 64, 128])
@@ -109,7 +110,8 @@ def test_changes_of_the_output_go_like_the_derived_power(net, alpha, gamma) -> N
 
 
 @pytest.mark.parametrize("net, alpha, gamma", [
-    (tp.ResNet("tanh"), HALF, QUARTER), *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+    pytest.param(tp.ResNet("tanh"), HALF, QUARTER, marks=pytest.mark.nightly),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
         (tp.ResNet("tanh"), HALF, 0), (tp.ResNet("tanh"), HALF, -HALF), (tp.ResNet("relu", norm="rms"), HALF, QUARTER),
         (tp.ResNet("relu", norm="rms"), HALF, -HALF), (tp.ResNet("tanh", "mlp"), HALF, QUARTER),
         (tp.ResNet("linear", norm="rms"), 3 * QUARTER, 0)))], ids=str)
@@ -197,9 +199,9 @@ def test_a_square_is_counted_as_one_and_a_norm_as_a_number() -> None:
         assert tp.classify(HALF, HALF, net).name == "Depth-muP"
 
 
-def test_gates_of_functions_have_verdicts() -> None:
+@pytest.mark.parametrize("phi, norm", [pytest.param("tanh", None, marks=pytest.mark.nightly), ("silu", "rms")])
+def test_gates_of_functions_have_verdicts(phi: str, norm: str | None) -> None:
     """Products of vectors that are random in several ways at once, of which there would be too many written out."""
-    for phi, norm in (("tanh", None), ("silu", "rms")):
-        net = tp.ResNet(phi, block="glu", norm=norm)
-        assert [tp.classify(*point, net).name for point in ((HALF, HALF), (1, 0), (1, HALF))] == [
-            "Depth-muP", "ODE limit", "trivial"]
+    net = tp.ResNet(phi, block="glu", norm=norm)
+    assert [tp.classify(*point, net).name for point in ((HALF, HALF), (1, 0), (1, HALF))] == [
+        "Depth-muP", "ODE limit", "trivial"]

@@ -49,7 +49,7 @@ def test_below_one_half_the_network_explodes_and_the_rate_is_derived() -> None:
 rationals = st.fractions(min_value=-1, max_value=3, max_denominator=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(alpha=rationals, gamma=rationals)
 def test_exactly_one_point_has_every_property(alpha, gamma) -> None:
     """Claim 5.5, and the agreement of derived stability with where a limit is said to exist."""
@@ -93,7 +93,7 @@ def test_exponents_at_a_point_are_those_of_its_region() -> None:
     from tpcalc.classification.exponents import exponents_of
 
     points = ((H, H), (1, 0), (sp.Rational(3, 4), sp.Rational(1, 4)), (H, 1), (2, 3), (sp.Rational(1, 4), 1))
-    for net, some in ((tp.ResNet(), points), (tp.ResNet("linear", "mlp"), points[:2]), (tp.ResNet("relu"), points[:1])):
+    for net, some in ((tp.ResNet(), points), (tp.ResNet("linear", "mlp"), points[:1]), (tp.ResNet("relu"), points[:1])):
         for a, g in some:
             (point, alone), = exponents_of(net, ((ALPHA, sp.sympify(a)), (GAMMA, sp.sympify(g))))
             where, found = next((r, e) for r, e in exponents_of(net) if r.contains((sp.sympify(a), sp.sympify(g))))

@@ -102,6 +102,7 @@ def test_limits_by_sgd_do_not_depend_on_the_hidden_width(phi: str, block: str) -
     assert np.abs(runs[0].outputs - runs[1].outputs).max() < 1e-12 < 0.1 < np.abs(runs[0].outputs).max()
 
 
+@pytest.mark.nightly
 def test_attention_beside_a_wide_hidden_layer_has_the_same_limit() -> None:
     data, limits = sequences(batch=1), []
     for ratio in (1, 2):
