@@ -63,15 +63,15 @@ class Parametrization:
     def __post_init__(self) -> None:
         if isinstance(self.width, str):
             object.__setattr__(self, "width", choice("width", self.width, [recipe.name for recipe in NAMED_WIDTHS]))
-        elif isinstance(self.width, Mapping) and _are_by_parameter(self.width):
-            if self.depth not in (DepthScaling(), {}):
+        elif isinstance(self.width, Mapping):
+            every = _are_by_parameter(self.width)
+            object.__setattr__(self, "width", (_by_parameter if every else roles)("width", self.width))
+            if every and self.depth in (DepthScaling(), {}):  # which is none: powers of L are among these
+                object.__setattr__(self, "depth", Frozen({}))
+                return
+            if every:
                 raise ValueError(f"depth: got {short(self.depth)} beside powers by parameter; expected powers of L "
                                  "among these")
-            object.__setattr__(self, "width", _by_parameter(self.width))
-            object.__setattr__(self, "depth", Frozen({}))
-            return
-        elif isinstance(self.width, Mapping):
-            object.__setattr__(self, "width", roles("width", self.width))
         elif not isinstance(self.width, WidthScaling):
             raise ValueError(f"width: got {short(self.width)}; expected a name, a tp.WidthScaling, or a mapping "
                              "from roles to powers of n")
@@ -287,10 +287,10 @@ def _are_by_parameter(given: Mapping[Value, Value]) -> bool:
         set(given) != set(ROLES) or any(isinstance(one, Powers) and one.sizes - {"n"} for one in given.values()))
 
 
-def _by_parameter(given: Mapping[Value, Value]) -> Frozen[Powers]:
+def _by_parameter(name: str, given: Mapping[Value, Value]) -> Frozen[Powers]:
     for key, one in given.items():
         if not isinstance(key, str) or not isinstance(one, Powers):
-            raise ValueError(f"width: got {short(key)}: {short(one)}; expected tp.Powers by names, roles or patterns")
+            raise ValueError(f"{name}: got {short(key)}: {short(one)}; expected tp.Powers by names, roles or patterns")
         if one.sizes - {"n", "L"}:
             raise NotCovered(f"{key}: got powers of {', '.join(sorted(one.sizes - {'n', 'L'}))}; expected those of the "
                              "width n and the depth L")

@@ -44,7 +44,7 @@ def with_exponents(scale: Scaling, net: Network, opt: object = None) -> Scaling:
     name = _by_entries(opt)
     given = dict(scale.parameters)
     branch = _of_branch(given.pop(BRANCH, Powers()))
-    found = by_name(given, net)
+    found = named_powers(given, net)
     for parameter, one in found.items():
         _require_fixed(parameter, one, ("eps", "decay"))
     block = {parameter: found[parameter] for parameter in net.trained_of_block}
@@ -77,7 +77,7 @@ def _of_branch(powers: Powers) -> sp.Expr:
     return powers.of("multiplier", "L")
 
 
-def by_name(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]:
+def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]:
     """Powers of every trained parameter: those of its name, else of its role, else of the pattern that says most.
     What is frozen has those of its name or role, if any."""
     names = (*net.trained_of_block, READ_IN, READ_OUT)
