@@ -21,7 +21,7 @@ HOMES = {
     ".limits": "depth_limit",
     ".lowering.recursions": "recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling Parametrization WidthScaling",
+    ".parametrizations": "DepthScaling Parametrization Powers WidthScaling",
     ".programs": ("Adam AdamW Clipped HyperConnections Lion Muon NormalizedSGD ResNet SGD Sequences SignSGD Skip Task "
                   "Transformer schedule tasks"),
     ".programs.blocks": "Branch",

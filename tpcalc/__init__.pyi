@@ -13,7 +13,7 @@ from .interpreters import check_steps as check_steps
 from .limits import depth_limit as depth_limit
 from .lowering.recursions import recursion as recursion
 from .methods.train import train as train
-from .parametrizations import DepthScaling as DepthScaling, Parametrization as Parametrization
+from .parametrizations import DepthScaling as DepthScaling, Parametrization as Parametrization, Powers as Powers
 from .parametrizations import WidthScaling as WidthScaling
 from .programs import Adam as Adam, AdamW as AdamW, Clipped as Clipped, HyperConnections as HyperConnections
 from .programs import Lion as Lion, Muon as Muon, NormalizedSGD as NormalizedSGD, ResNet as ResNet, SGD as SGD

@@ -20,6 +20,7 @@ from .lowering.recursions import Recursion as Recursion
 from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .programs.attention import softmax_attention as softmax_attention
 from .programs.convolution import Convolution as Convolution
+from .programs.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents
 from .programs.language import Family as Family, Matrix as Matrix, Scalar as Scalar, Vector as Vector
 from .programs.language import HeadSum as HeadSum, LossDerivative as LossDerivative, MatVec as MatVec, Mean as Mean
 from .programs.language import NonlinearOuter as NonlinearOuter, Outer as Outer, Transpose as Transpose

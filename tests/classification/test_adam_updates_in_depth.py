@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.resolved import resolved
+from tpcalc.programs.resolved import resolved
 from tpcalc.parametrizations import DepthChoices
 
 PUBLISHED = Path(__file__).parents[1] / "references" / "completep_update_norms.csv"

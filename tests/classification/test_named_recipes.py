@@ -12,7 +12,7 @@ import tpcalc as tp
 from tpcalc.classification import table
 from tpcalc.classification.own_block import RecipeAudit, audit_on_block, width_of
 from tpcalc.classification.recipe_blocks import BLOCKS
-from tpcalc.classification.resolved import update_exponent
+from tpcalc.programs.resolved import update_exponent
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.parametrizations.recipes import (
     BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe)

@@ -6,7 +6,7 @@ import pytest
 import sympy as sp
 
 from tpcalc.classification.advice import as_power
-from tpcalc.classification.faithful import decay_fate, decay_power
+from tpcalc.programs.faithful import decay_fate, decay_power
 from tpcalc.classification.recipe import visible_decay
 from tpcalc.parametrizations import DepthChoices
 

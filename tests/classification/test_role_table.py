@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.classification import recipe_table
-from tpcalc.classification.resolved import resolved
+from tpcalc.programs.resolved import resolved
 from tpcalc.classification.role_table import gradient_power
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.width.sizes.measure import measure
@@ -28,12 +28,12 @@ def test_adams_effective_rates_in_mup_are_those_of_tensor_programs_v():
     """Table 8 of arXiv:2203.03466: Adam's rates go like 1, 1/n, 1/n where multipliers are none, in any gauge."""
     table = recipe_table("adam")
     for column in ("muP", "MFP", "Depth-muP", "CompleteP"):
-        effective = [wide.multiplier + wide.rate for wide, _ in (table.entries[column, role] for role in (
-            "input", "hidden", "output"))]
+        effective = [powers.of("multiplier", "n") + powers.of("lr", "n") for powers in (
+            table.entries[column, role] for role in ("input", "hidden", "output"))]
         assert effective == [0, -1, -1], column
         for role in ("input", "hidden", "output"):  # eps goes with gradients, which carry the multiplier
-            wide, _ = table.entries[column, role]
-            assert wide.eps == wide.multiplier - (0 if role == "output" else 1)
+            powers = table.entries[column, role]
+            assert powers.of("eps", "n") == powers.of("multiplier", "n") - (0 if role == "output" else 1)
 
 
 def test_gradient_descent_has_the_width_scalings_own_powers():
@@ -42,18 +42,19 @@ def test_gradient_descent_has_the_width_scalings_own_powers():
                             ("meta-principled", tp.meta_principled("1/3", 3))):
         a, b, c = scaling.abc()
         for i, role in enumerate(("input", "hidden", "output")):
-            wide, deep = table.entries[column, role]
-            assert (wide.multiplier, wide.init, wide.rate) == (-a[i], -b[i], -c) and deep.multiplier == 0
+            powers = table.entries[column, role]
+            found = tuple(powers.of(setting, "n") for setting in ("multiplier", "init", "lr"))
+            assert found == (-a[i], -b[i], -c) and powers.of("multiplier", "L") == 0
 
 
 def test_depth_is_in_hidden_matrices_alone():
     for optimizer, rates in (("sgd", {"Depth-muP": 0, "CompleteP": 1}), ("adam", {"Depth-muP": -HALF, "CompleteP": 0})):
         table = recipe_table(optimizer)
         for column, multiplier in (("Depth-muP", -HALF), ("CompleteP", -1)):
-            _, deep = table.entries[column, "hidden"]
-            assert (deep.multiplier, deep.rate) == (multiplier, rates[column])
-            assert optimizer == "sgd" or deep.eps == multiplier
-            assert table.entries[column, "output"][1].multiplier == 0
+            powers = table.entries[column, "hidden"]
+            assert (powers.of("multiplier", "L"), powers.of("lr", "L")) == (multiplier, rates[column])
+            assert optimizer == "sgd" or powers.of("eps", "L") == multiplier
+            assert table.entries[column, "output"].of("multiplier", "L") == 0
 
 
 def test_the_table_prints_and_refuses():

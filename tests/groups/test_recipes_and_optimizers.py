@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.faithful import update_power
+from tpcalc.programs.faithful import update_power
 from tpcalc.classification.own_block import own_settings_of
 from tpcalc.classification.recipe import named_recipe
 from tpcalc.groups import plan_shapes

@@ -11,7 +11,7 @@ from tpcalc.parametrizations import DepthChoices
 
 POWERS = st.fractions(-2, 2, max_denominator=4)
 BY_MATRIX = {"alpha": "1/2", "W1": 0, "W2": 1}
-WIDTHS = ("muP", "sp", tp.meta_principled("1/2", 3), {"input": {}, "hidden": {"init": -0.5, "rate": -1}, "output": {}})
+WIDTHS = ("muP", "sp", tp.meta_principled("1/2", 3), {"input": {}, "hidden": {"init": -0.5, "lr": -1}, "output": {}})
 
 
 @pytest.mark.parametrize("width", WIDTHS, ids=str)
@@ -43,9 +43,9 @@ def test_named_widths_that_are_mup_and_are_not():
         assert not tp.Parametrization(width).is_mup(), width
     for width in ("MFP", tp.meta_principled(1, 4)):  # rates are those of gradient descent
         assert not tp.Parametrization(width).is_mup(linear=False)
-    raw = {"input": {"rate": 1}, "hidden": {"init": "-1/2"}, "output": {"init": -1, "rate": -1}}
+    raw = {"input": {"lr": 1}, "hidden": {"init": "-1/2"}, "output": {"init": -1, "lr": -1}}
     assert tp.Parametrization(raw).is_mup()
-    assert not tp.Parametrization({**raw, "hidden": {"init": "-1/2", "rate": -1}}).is_mup()
+    assert not tp.Parametrization({**raw, "hidden": {"init": "-1/2", "lr": -1}}).is_mup()
     frozen = {**raw, "input": {}, "output": {"init": -1}}  # rates of ends that are not trained are nobody's
     assert tp.Parametrization(frozen).is_mup(ends=False) and not tp.Parametrization(frozen).is_mup()
 
@@ -58,7 +58,7 @@ def test_mfp_is_the_member_of_the_family_with_its_principles():
 @pytest.mark.parametrize("width, depth, said", [
     ("magic", tp.DepthScaling(), "width: got 'magic'"), (3, tp.DepthScaling(), "width: got 3"),
     ({"input": {}}, tp.DepthScaling(), "input, hidden, output"), ("muP", {"W": 1}, '"alpha"'),
-    ({"input": {}, "hidden": {"lr": 1}, "output": {}}, tp.DepthScaling(), "hidden"), ("muP", None, "depth: got None"),
+    ({"input": {}, "hidden": {"rate": 1}, "output": {}}, tp.DepthScaling(), "hidden"), ("muP", None, "depth: got None"),
     ("muP", {"alpha": 1, "W 1": 0}, "'W 1'"), ("muP", {"alpha": 1, 3: 0}, "got 3"),
     ("muP", {"alpha": 1, "W": float("nan")}, "depth\\['W'\\]"), ("muP", {"alpha": 1, "branch": 0}, "branch"),
     ("muP", {"W1": DepthChoices(-1, 0), "W2": DepthChoices(0, 0)}, "one branch"),

@@ -8,7 +8,7 @@ from typing import Iterator
 import sympy as sp
 
 from ..parametrizations import DepthChoices, DepthScaling
-from .faithful import decay_fate, direction_power, update_power
+from ..programs.faithful import decay_fate, direction_power, update_power
 
 BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (Tensor Programs VI, Claim 5.5)
 

@@ -6,9 +6,9 @@ from math import isfinite
 
 from ..parametrizations import Scaling
 from ..programs import SGD, Transformer
+from ..programs.faithful import optimizer_name
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, NORMED, UNNORMED, Judged
-from .faithful import optimizer_name
 from .sizes import Exponents
 
 CLIPPED = ("clipping divides gradients by the power of L of their common size where that grows, and by no power of it "

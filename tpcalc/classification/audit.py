@@ -14,10 +14,10 @@ from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
+from ..programs.faithful import decay_power, optimizer_name
 from .advice import BEST, decay_enters, eps_outgrows, raw_update_exponent, as_power, warnings
 from .classify import classify
 from .crossover import checked_sizes, crossover, far_away, since
-from .faithful import decay_power, optimizer_name
 from .recipe import MEANING, Recipe, realize, visible_decay
 from .verdict import Verdict
 

@@ -9,9 +9,9 @@ from .._checks import short
 from .._shown import Short, or_why
 from ..parametrizations import DepthChoices, Parametrization, Scaling
 from ..programs import ResNet
+from ..programs.resolved import resolved
 from .advice import as_power
 from .classify import classify
-from .resolved import resolved
 from .verdict import Verdict
 
 

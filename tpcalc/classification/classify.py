@@ -13,8 +13,10 @@ from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
+from ..programs.by_parameter import with_exponents
 from ..programs.clipped import Clipped
 from ..programs.program import Program
+from ..programs.resolved import resolved
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
@@ -23,7 +25,6 @@ from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
-from .resolved import resolved
 from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
 
@@ -103,6 +104,8 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         net = FromZero.of(net, from_zero)
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
+    if isinstance(scale, Parametrization):
+        scale = scale if isinstance(net, Program) else with_exponents(scale, net, inside)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, inside if isinstance(optimizer, Clipped) else opt)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}

@@ -11,10 +11,10 @@ from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD
 from ..programs.builders import program
 from ..programs.clipped import Clipped
+from ..programs.faithful import direction_power, optimizer_name
 from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
-from .faithful import direction_power, optimizer_name
 from .matrices import MatrixTerms, training_terms
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),

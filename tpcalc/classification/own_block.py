@@ -15,10 +15,10 @@ from ..parametrizations import DepthChoices, Scaling
 from ..parametrizations.recipes import IN, MLP, OUT, NamedRecipe
 from ..programs import SGD
 from ..programs.builders import program
+from ..programs.carried import carried
 from ..programs.from_zero import from_zero
 from ..programs.program import Program
 from .advice import BEST, eps_outgrows, of_block, of_matrix, as_power
-from .carried import carried
 from .counted import Judged
 from .crossover import far_away
 from .recipe import MEANING, named_recipe, realize

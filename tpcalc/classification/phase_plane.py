@@ -17,10 +17,10 @@ from ..orders import Affine, Exponent, NotAffine, Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
+from ..programs.resolved import resolved
 from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .phase_regions import Point, faces, lines_of
-from .resolved import resolved
 from .sizes import Exponents
 from .verdict import Verdict, judge_exponents
 

@@ -14,8 +14,8 @@ from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization
 from ..parametrizations.choices import DECAYS
 from ..parametrizations.recipes import NAMED, NamedRecipe
+from ..programs.faithful import decay_power, faithful_rate, optimizer_name
 from .advice import as_power as written
-from .faithful import decay_power, faithful_rate, optimizer_name
 
 MEANING = {
     "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",

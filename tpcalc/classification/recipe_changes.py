@@ -9,13 +9,13 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..parametrizations import DepthChoices
+from ..programs.carried import Carried, carried
+from ..programs.faithful import decay_power, direction_power, faithful_rate, update_power
+from ..programs.resolved import update_exponent
 from .advice import BEST, as_power
-from .carried import Carried, carried
 from .counted import Judged
-from .faithful import decay_power, direction_power, faithful_rate, update_power
 from .from_nothing import gate_gradient
 from .recipe import MEANING, visible_decay
-from .resolved import update_exponent
 
 SETTINGS = {"lr": "learning rate"}  # of a matrix that is named
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Mapping
 
 import sympy as sp
 
 from .._checks import choice, exponent
 from .._shown import Short, Tabled, text_table
-from .._types import Number, Fields
-from ..errors import NotCovered
-from ..parametrizations import DepthScaling, MatrixPowers, WidthScaling, width_recipe
-from ..parametrizations.matrix_powers import ROLES
+from .._types import Number, Fields, Value
+from ..parametrizations import DepthScaling, Powers, WidthScaling, width_recipe
+from ..parametrizations.powers import ROLES
+from ..parametrizations.width import gradient_power
+from ..programs.faithful import faithful_rate, update_power
 from ..width.family import meta_principled
 from .advice import as_power
-from .faithful import faithful_rate, update_power
 from .recipe import named_recipe, realize, visible_decay
 
-ROWS = ("init", "rate", "multiplier", "eps", "decay")
+ROWS = {"init": "init", "lr": "rate", "multiplier": "multiplier", "eps": "eps", "decay": "weight decay"}
+Settings = Mapping[str, sp.Expr | int | None]  # by name, their powers of one size
 FIXED = "rates, eps and decay left as they are"  # SP's, of which nothing is derived: it is what people start from
 
 
@@ -54,12 +55,11 @@ COLUMNS = (
 class RoleTable(Tabled, Short):
     """Powers of n and L by role, row and column; ``str`` prints it.
 
-    entry: {(column, role): (powers of n, powers of L)}, ``tpcalc.parametrizations.MatrixPowers`` both; sources: by
-    column.
+    entry: {(column, role): tp.Powers}; sources: by column.
     """
 
     optimizer: str
-    entries: dict[tuple[str, str], tuple[MatrixPowers, MatrixPowers]]
+    entries: dict[tuple[str, str], Powers]
     sources: dict[str, str]
 
     @property
@@ -67,13 +67,13 @@ class RoleTable(Tabled, Short):
         """A line a role and setting, a key a column."""
         found: list[Fields] = []
         for role in ROLES:
-            for row in ROWS:
-                if row == "eps" and self.optimizer == "sgd":
+            for setting, row in ROWS.items():
+                if setting == "eps" and self.optimizer == "sgd":
                     continue
-                line = {"role": role, "setting": "weight decay" if row == "decay" else row}
+                line = {"role": role, "setting": row}
                 for column in self.sources:
-                    wide, deep = (getattr(powers, row) for powers in self.entries[column, role])
-                    line[column] = _said(wide or sp.Integer(0), deep or sp.Integer(0))
+                    wide, deep = (self.entries[column, role].of(setting, size) for size in ("n", "L"))
+                    line[column] = _said(wide, deep)
                 found.append(line)
         return found
 
@@ -100,45 +100,42 @@ def recipe_table(optimizer: str = "adam", s: Number = sp.Rational(1, 2)) -> Role
     L n^(-1)
     """
     optimizer, metaparameter = choice("optimizer", optimizer, ("sgd", "adam")), exponent("s", s)
-    entries = {(column.name, role): (_in_width(column, role, optimizer, metaparameter),
-                                     _in_depth(column, role, optimizer)) for column in COLUMNS for role in ROLES}
+    entries = {(column.name, role): _together(_in_width(column, role, optimizer, metaparameter),
+                                              _in_depth(column, role, optimizer))
+               for column in COLUMNS for role in ROLES}
     return RoleTable(optimizer, entries, {column.name: column.source for column in COLUMNS})
 
 
-def _in_width(column: RoleColumn, role: str, optimizer: str, s: sp.Expr) -> MatrixPowers:
+def _together(wide: Settings, deep: Settings) -> Powers:
+    """Powers of n and of L; none of eps and of decay where there are none in width."""
+    found: dict[str, Value] = {name: {"n": wide[name], "L": deep.get(name) or 0} for name in ROWS
+                               if wide[name] is not None}
+    return Powers(**found)
+
+
+def _in_width(column: RoleColumn, role: str, optimizer: str, s: sp.Expr) -> Settings:
     """Powers of n, with all initial variances critical, so that hidden vectors are of order one."""
     scaling = column.width(s)
     a, b, c = scaling.abc()
     i = ROLES.index(role)
     init, multiplier = -b[i], -a[i]
     if column.left:
-        return MatrixPowers(init, multiplier, 0, 0, 0)
+        return {"init": init, "multiplier": multiplier, "lr": 0, "eps": 0, "decay": 0}
     gradient = gradient_power(scaling, role) + a[i]  # of the raw matrix, n^-this
     moved = update_power("sgd", gradient, c)
     rate = -c if optimizer == "sgd" else -faithful_rate(optimizer, moved, gradient, gradient)
-    return MatrixPowers(init, multiplier, rate, -gradient if optimizer == "adam" else None, -rate)
+    return {"init": init, "multiplier": multiplier, "lr": rate, "eps": -gradient if optimizer == "adam" else None,
+            "decay": -rate}
 
 
-def gradient_power(scaling: WidthScaling, role: str) -> sp.Expr:
-    """g, where derivatives in the entries of an effective matrix go like n^-g, losses' derivatives of order one:
-    entries of what it acts on times those of the readout, but for the readout itself.
-
-    >>> gradient_power(width_recipe("muP", 3), "hidden"), gradient_power(width_recipe("NTP", 3), "input")
-    (1, 1/2)
-    """
-    if any(scaling.p[:-1]):
-        raise NotCovered(f"scaling: got {scaling!r}; expected critical ones, with p = 0 but for the last")
-    return sp.Integer(0) if role == "output" else sp.expand((1 + scaling.p[-1]) / 2)
-
-
-def _in_depth(column: RoleColumn, role: str, optimizer: str) -> MatrixPowers:
+def _in_depth(column: RoleColumn, role: str, optimizer: str) -> Settings:
     """Powers of L, which blocks' matrices alone have."""
     if column.depth is None or role != "hidden":
-        return MatrixPowers()
+        return {}
     published = named_recipe(column.published).choices if column.published and optimizer == "adam" else None
     choices = published or realize(column.depth, optimizer)
     decay = choices.weight_decay if published else visible_decay(choices, "decoupled")
-    return MatrixPowers(choices.init, choices.branch, choices.lr, choices.eps, decay)
+    return {"init": choices.init, "multiplier": choices.branch, "lr": choices.lr, "eps": choices.eps, "decay": decay}
 
 
 def _said(wide: sp.Expr, deep: sp.Expr) -> str:

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._checks import choice
 from ..classification.advice import eps_outgrows, as_power
-from ..classification.faithful import direction_power, faithful_rate
+from ..programs.faithful import direction_power, faithful_rate
 from ..classification.own_block import own_settings_of, width_of
 from ..classification.recipe import (
     ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realize, visible_decay)

@@ -2,8 +2,8 @@
 
 from .choices import DepthChoices as DepthChoices
 from .depth import DepthScaling as DepthScaling
-from .matrix_powers import MatrixPowers as MatrixPowers
 from .parametrization import Parametrization as Parametrization, Scaling as Scaling
+from .powers import Powers as Powers
 from .depthwise import DepthwiseScaling as DepthwiseScaling, RawSizes as RawSizes
 from .depthwise import depthwise_recipe as depthwise_recipe
 from .width import ParameterSizes as ParameterSizes, WidthScaling as WidthScaling

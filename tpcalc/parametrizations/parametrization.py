@@ -12,7 +12,7 @@ from .._checks import choice, exact, exponent, short, whole_number
 from ..errors import NotCovered
 from .choices import DepthChoices
 from .depth import EMBEDDING_READOUT_FAMILIES, DepthScaling
-from .matrix_powers import Frozen, MatrixPowers, roles
+from .powers import ROLES, Frozen, Powers, roles
 from .width import WidthScaling
 from .width_recipes import NAMED_WIDTHS, width_recipe
 
@@ -30,8 +30,10 @@ class Parametrization:
         "muP", or another name that ``tp.width.width_recipe`` knows; a ``tp.WidthScaling`` of three layers or more, its
         first for the embedding, its last for the readout, those between, which must be alike, for the blocks' matrices;
         or {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
-        "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
+        "lr": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
         trained with the optimizer's eps and decay at every width: powers of these but 0 are refused there.
+        Or {parameter: tp.Powers}, powers of n and L both, keys being names of parameters, roles or patterns, of which
+        the most special one counts: a network and its optimizer, beside which they are read, make exponents of them.
     depth:
         a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
         of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...), of its trained vectors
@@ -62,7 +64,14 @@ class Parametrization:
         if isinstance(self.width, str):
             object.__setattr__(self, "width", choice("width", self.width, [recipe.name for recipe in NAMED_WIDTHS]))
         elif isinstance(self.width, Mapping):
-            object.__setattr__(self, "width", roles("width", self.width))
+            every = _are_by_parameter(self.width)
+            object.__setattr__(self, "width", (_by_parameter if every else roles)("width", self.width))
+            if every and self.depth in (DepthScaling(), {}):  # which is none: powers of L are among these
+                object.__setattr__(self, "depth", Frozen({}))
+                return
+            if every:
+                raise ValueError(f"depth: got {short(self.depth)} beside powers by parameter; expected powers of L "
+                                 "among these")
         elif not isinstance(self.width, WidthScaling):
             raise ValueError(f"width: got {short(self.width)}; expected a name, a tp.WidthScaling, or a mapping "
                              "from roles to powers of n")
@@ -73,10 +82,15 @@ class Parametrization:
                              "matrices' names to exponents")
 
     @property
+    def parameters(self) -> Mapping[str, Powers] | None:
+        """Powers by parameter, or None where there are others."""
+        return self.width if isinstance(self.width, Mapping) and self.depth == {} else None
+
+    @property
     def choices(self) -> Mapping[str, DepthChoices] | None:
         """The raw powers of L that were given, or None where exponents were."""
         found: Value = self.depth
-        return found if isinstance(found, Frozen) and "alpha" not in found else None
+        return found if isinstance(found, Frozen) and found and "alpha" not in found else None
 
     @property
     def scaling(self) -> DepthScaling:
@@ -86,10 +100,16 @@ class Parametrization:
         """
         if isinstance(self.depth, DepthScaling):
             return self.depth
+        self._require_bound()
         if self.choices is not None:
             raise NotCovered(f"depth: got {short(self.depth)}, raw powers of L; expected exponents: "
                              "tp.audit(...).scaling has those that they are")
         return DepthScaling(**{"gamma": 0, **{name: self.depth[name] for name in SCALED if name in self.depth}})
+
+    def _require_bound(self) -> None:
+        if self.parameters is not None:
+            raise NotCovered(f"width: got {short(self.width)}, powers by parameter, of which a network and its "
+                             "optimizer make exponents; expected tp.theory.with_exponents(scale, net, opt)")
 
     @property
     def alpha(self) -> sp.Expr:
@@ -98,6 +118,7 @@ class Parametrization:
     @property
     def own(self) -> Mapping[str, sp.Expr]:
         """gamma of the matrices that have one of their own."""
+        self._require_bound()
         if isinstance(self.depth, DepthScaling) or self.choices is not None:
             return {}
         return {name: value for name, value in self.depth.items() if name not in SCALED}
@@ -143,8 +164,8 @@ class Parametrization:
         powers = self.width if isinstance(self.width, Mapping) else {}
         for role, one in powers.items():
             for name in ("eps", "decay"):
-                if getattr(one, name):
-                    raise NotCovered(f"width: got {name} n^({getattr(one, name)}) of {role!r}; networks are trained "
+                if one.of(name, "n"):
+                    raise NotCovered(f"width: got {name} n^({one.of(name, 'n')}) of {role!r}; networks are trained "
                                      "and judged with an eps and a weight decay that are the optimizer's at every "
                                      "width; expected 0, or None")
 
@@ -168,6 +189,7 @@ class Parametrization:
 
         Raises ``ValueError`` for a tp.WidthScaling of two layers, or of hidden layers that are not alike.
         """
+        self._require_bound()
         if isinstance(self.width, str):
             return width_recipe(self.width, 3)
         if isinstance(self.width, WidthScaling):
@@ -259,10 +281,27 @@ def _chosen(given: Mapping[str, Value]) -> Frozen[DepthChoices]:
     return Frozen(given)
 
 
-def _translated(powers: Mapping[str, MatrixPowers]) -> WidthScaling:
+def _are_by_parameter(given: Mapping[Value, Value]) -> bool:
+    """Has any of them powers of something beside n, or is any key no role?"""
+    return any(isinstance(one, Powers) for one in given.values()) and (
+        set(given) != set(ROLES) or any(isinstance(one, Powers) and one.sizes - {"n"} for one in given.values()))
+
+
+def _by_parameter(name: str, given: Mapping[Value, Value]) -> Frozen[Powers]:
+    for key, one in given.items():
+        if not isinstance(key, str) or not isinstance(one, Powers):
+            raise ValueError(f"{name}: got {short(key)}: {short(one)}; expected tp.Powers by names, roles or patterns")
+        if one.sizes - {"n", "L"}:
+            raise NotCovered(f"{key}: got powers of {', '.join(sorted(one.sizes - {'n', 'L'}))}; expected those of the "
+                             "width n and the depth L")
+    return Frozen(given)
+
+
+def _translated(powers: Mapping[str, Powers]) -> WidthScaling:
     """(p, q, r) of three roles: the effective weights have variance n^-p / fan-in and move at n^(r - q) / fan-in."""
-    sizes = [powers[role].multiplier + powers[role].init for role in ("input", "hidden", "output")]
-    moves = [2 * powers[role].multiplier + powers[role].rate for role in ("input", "hidden", "output")]
+    each = [{setting: powers[role].of(setting, "n") for setting in ("multiplier", "init", "lr")} for role in ROLES]
+    sizes = [one["multiplier"] + one["init"] for one in each]
+    moves = [2 * one["multiplier"] + one["lr"] for one in each]
     fan_in = (0, 1, 1)
     return WidthScaling([sp.expand(-2 * size - one) for size, one in zip(sizes, fan_in)],
                         [sp.expand(-move - one) for move, one in zip(moves, fan_in)], 0)

@@ -12,6 +12,7 @@ import sympy as sp
 
 from .._types import Number
 from .._checks import exponent, positive_integer, positive_number, short
+from ..errors import NotCovered
 
 
 @dataclass(frozen=True)
@@ -154,3 +155,16 @@ def _power(width: float, power: sp.Expr, name: str) -> float:
         raise ValueError(f"{name}: got the exponent {short(power)} at n = {width:g}; expected one with which "
                          f"n^{short(power)} is what floats hold")
     return float(width ** float(power))
+
+
+def gradient_power(scaling: WidthScaling, role: str) -> sp.Expr:
+    """g, where derivatives in the entries of an effective matrix go like n^-g, losses' derivatives of order one:
+    entries of what it acts on times those of the readout, but for the readout itself.
+
+    >>> from tpcalc.parametrizations import width_recipe
+    >>> gradient_power(width_recipe("muP", 3), "hidden"), gradient_power(width_recipe("NTP", 3), "input")
+    (1, 1/2)
+    """
+    if any(scaling.p[:-1]):
+        raise NotCovered(f"scaling: got {scaling!r}; expected critical ones, with p = 0 but for the last")
+    return sp.Integer(0) if role == "output" else sp.expand((1 + scaling.p[-1]) / 2)

@@ -13,6 +13,7 @@ from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .degenerate_positions import require_choices
 from .builders import require_embedding_readout, require_vectors_taken
+from .by_parameter import with_exponents
 from .clipped import Clipped
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
@@ -67,6 +68,8 @@ class Problem:
         inner = self.opt.opt if isinstance(self.opt, Clipped) else self.opt
         require_optimizer(inner)
         self.net.require_directions(inner)
+        if isinstance(self.scale, Parametrization):
+            object.__setattr__(self, "scale", with_exponents(self.scale, self.net, inner))
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_embedding_readout
             object.__setattr__(self, "scale", self.scale.over(self.net.trained_of_block, linear, ends))

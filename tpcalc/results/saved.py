@@ -19,7 +19,7 @@ from .._files import arrays_of, digest_of, json_of
 from .._numbers import from_text
 from .._types import Fields, Json, Value
 from .. import _checks
-from ..parametrizations import DepthScaling, MatrixPowers, Parametrization, WidthScaling
+from ..parametrizations import DepthScaling, Parametrization, Powers, WidthScaling
 from ..programs import (
     SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, NormalizedSGD, ResNet, Sequences, SignSGD, Skip, Task,
     Transformer)
@@ -30,7 +30,7 @@ from ..programs.problem import Problem
 FORMAT = 2
 KINDS: Fields = {kind.__name__: kind for kind in (
     ResNet, Transformer, Convolution, Skip, HyperConnections, SGD, NormalizedSGD, Muon, SignSGD, Lion, Adam,
-    AdamW, Clipped, DepthScaling, Parametrization, WidthScaling, MatrixPowers)}
+    AdamW, Clipped, DepthScaling, Parametrization, WidthScaling, Powers)}
 
 PARTS = ("net", "opt", "scale", "depth", "width", "loss")
 WORDS: dict[str, tuple[type | None, ...]] = {

@@ -13,13 +13,14 @@ import sympy as sp
 from .._checks import short, symbolic
 from ..errors import NotCovered
 from ..parametrizations.choices import OPTIMIZERS
-from ..programs import SGD, Adam, Lion, SignSGD
-from ..programs.algebra import multiplied_out
-from ..programs.indices import t
-from ..programs.language import Family, Scalar
-from ..programs.trainable import Trainable, buffer_of
-from ..programs.updates import update
+from .algebra import multiplied_out
+from .entrywise import Adam, Lion, SignSGD
+from .indices import t
+from .language import Family, Scalar
 from .leading import leading_power
+from .optimizers import SGD
+from .trainable import Trainable, buffer_of
+from .updates import update
 
 EPS = sp.Symbol("eps", positive=True)
 GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size

@@ -9,11 +9,11 @@ from typing import Callable, Mapping, Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..programs.backprop import backpropagate
-from ..programs.builders import UNIT, gradient_name
-from ..programs.indices import l, t
-from ..programs.language import HeadSum, Matrix, MatVec, Mean, Outer, Transpose, Vector
-from .counted import Judged
+from .backprop import backpropagate
+from .builders import UNIT, gradient_name
+from .indices import l, t
+from .language import HeadSum, Matrix, MatVec, Mean, Outer, Transpose, Vector
+from .network import Network
 
 Degrees = Mapping[str, sp.Expr]  # by the parameter's name; nan where what carries it is not homogeneous in it
 
@@ -63,7 +63,7 @@ def _said(inits: Mapping[str, sp.Expr]) -> str:
 
 
 @lru_cache(maxsize=32)
-def carried(net: Judged) -> Carried:
+def carried(net: Network) -> Carried:
     """The powers that a layer's statements, and those that go back through them, have of each parameter.
 
     A norm's input is the stream, of order one; relu is homogeneous in what it acts on, and so is its derivative, other

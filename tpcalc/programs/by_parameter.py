@@ -1,0 +1,174 @@
+"""Powers that are given parameter by parameter, as exponents of a network that an optimizer trains, and back.
+
+With W = n^m L^m' w the raw parameter w has the gradient of W times that factor, and moves by the optimizer's own
+formula [tensor_programs_vi/definition_41]. What counts is how large W is, and by how much it moves.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Mapping, Sequence
+
+import sympy as sp
+
+from .._checks import short
+from ..errors import NotCovered
+from ..parametrizations import Parametrization, Powers, Scaling, WidthScaling, width_recipe
+from ..parametrizations.powers import ROLES
+from ..parametrizations.width import gradient_power
+from .carried import carried
+from .faithful import faithful_rate, optimizer_name, update_power
+from .network import Network
+
+READ_IN, READ_OUT, BRANCH = "U", "nV", "branch"
+FAN_IN = dict(zip(ROLES, (0, 1, 1)))  # by which power of n it grows
+OF_NO_ENTRY = ("muon", "normalizedsgd")  # entries of their directions shrink with the width
+WILD = "*?[]"
+
+
+def with_exponents(scale: Scaling, net: Network, opt: object = None) -> Scaling:
+    """A parametrization with exponents, for the trained parameters of a network, in place of powers by parameter;
+    others as they are.
+
+    The key "branch" is of the number in front of a branch, a multiplier alone. opt: an optimizer, or its name; gradient
+    descent where none is given. Raises ``ValueError`` for a trained parameter without powers, for powers of what the
+    network lacks, and for multipliers and initial sizes like powers of L of what a branch is not homogeneous in.
+
+    >>> from tpcalc.programs import ResNet
+    >>> every = Powers(multiplier={"L": "-1/2"}, init={"n": "-1/2"}, lr={"L": "-1/2", "n": -1})
+    >>> with_exponents(Parametrization({"W": every}), ResNet("relu"), "adam")
+    Parametrization(width='muP', depth={'alpha': 1/2, 'W': 1/2})
+    """
+    if not isinstance(scale, Parametrization) or scale.parameters is None:
+        return scale
+    name = _by_entries(opt)
+    given = dict(scale.parameters)
+    branch = _of_branch(given.pop(BRANCH, Powers()))
+    found = named_powers(given, net)
+    for parameter, one in found.items():
+        _require_fixed(parameter, one, ("eps", "decay"))
+    block = {parameter: found[parameter] for parameter in net.trained_of_block}
+    sizes = {parameter: one.of("multiplier", "L") + one.of("init", "L") for parameter, one in block.items()}
+    depth = {"alpha": carried(net).alpha(branch, sizes)}
+    for parameter, one in found.items():
+        gradient = -carried(net).gradient(parameter, branch, sizes) if parameter in block else sp.Integer(0)
+        if parameter not in block:
+            _require_fixed(parameter, one, ("multiplier", "init"), "L")
+        elif gradient == sp.oo:
+            raise NotCovered(f"{parameter}: its gradient vanishes, and with it no size of its updates is known")
+        raw = gradient - one.of("multiplier", "L")
+        depth[parameter] = sp.expand(update_power(name, raw, -one.of("lr", "L")) + one.of("init", "L"))
+    return Parametrization(_in_width(found, net, name), depth)
+
+
+def _by_entries(opt: object) -> str:
+    """The name of an optimizer that acts on every entry alone; ``ValueError`` for others."""
+    name = optimizer_name("sgd" if opt is None else opt)
+    if name in OF_NO_ENTRY:
+        raise NotCovered(f"opt: got {short(opt)}, of whose directions powers of n are not counted by parameter; "
+                         "expected an optimizer that acts on every entry alone, or tp.Parametrization(depth=...)")
+    return name
+
+
+def _of_branch(powers: Powers) -> sp.Expr:
+    """The power of L of the number in front of a branch; ``ValueError`` for anything else that is said of it."""
+    if powers != Powers(multiplier={"L": powers.of("multiplier", "L")}):
+        raise ValueError(f"branch: got {powers}; expected a multiplier like a power of L alone")
+    return powers.of("multiplier", "L")
+
+
+def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]:
+    """Powers of every trained parameter: those of its name, else of its role, else of the pattern that says most.
+    What is frozen has those of its name or role, if any."""
+    names = (*net.trained_of_block, READ_IN, READ_OUT)
+    trained = names if net.train_embedding_readout else net.trained_of_block
+    found: dict[str, Powers] = {}
+    used: set[str] = set()
+    for name in names:
+        known = {name, *(["V"] if name == READ_OUT and "V" not in names else [])}
+        fits = {key: (key in known, key == _role(name, net), sum(letter not in WILD for letter in key))
+                for key in given
+                if key in known or key == _role(name, net) or name in trained and fnmatchcase(name, key)}
+        if fits:
+            used |= fits.keys()
+            found[name] = given[max(fits, key=lambda key: fits[key])]
+    missing, others = [name for name in trained if name not in found], [key for key in given if key not in used]
+    if missing or others:
+        raise ValueError(f"width: got powers of {', '.join(given)}; " + (
+            f"{', '.join(others)} is none of the network's" if others else f"there are none of {', '.join(missing)}")
+            + f"; expected those of {', '.join(trained)}, of roles ({', '.join(ROLES)}), or patterns")
+    return found
+
+
+def powers_by_parameter(scale: Scaling, net: Network, opt: object = None) -> dict[str, Powers]:
+    """What to set for every trained parameter, and for "branch", the number in front of one; ``with_exponents`` turns
+    it back.
+
+    Raises ``ValueError`` where no learning rate moves a parameter by its exponent.
+
+    >>> from tpcalc.parametrizations import DepthScaling
+    >>> from tpcalc.programs import ResNet
+    >>> powers_by_parameter(DepthScaling(), ResNet("tanh"), "adam")["W"]
+    Powers(multiplier={}, init={'n': -1/2}, lr={'L': -1/2, 'n': -1}, eps=None, decay=None)
+    """
+    name = _by_entries(opt)
+    whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
+    if whole.scaling.branch != 1 or whole.scaling.base_depth != 1:
+        raise ValueError(f"scale: got {short(scale)}; expected powers alone, with branch=1 and base_depth=1")
+    width, found = whole.width_scaling, {BRANCH: Powers(multiplier={"L": -whole.alpha})}
+    trained = (*net.trained_of_block, *((READ_IN, READ_OUT) if net.train_embedding_readout else ()))
+    for parameter in trained:
+        role = _role(parameter, net)
+        i, gradient = ROLES.index(role), gradient_power(width, role)
+        inside = parameter in net.trained_of_block
+        deep = -carried(net).gradient(parameter, -whole.alpha, {}) if inside else sp.Integer(0)
+        moved = sp.expand(gradient + width.q[i] + FAN_IN[role] - width.r)
+        found[parameter] = Powers(
+            init={"n": sp.expand(-(width.p[i] + FAN_IN[role]) / 2)},
+            lr={"n": -faithful_rate(name, moved, gradient),
+                "L": -faithful_rate(name, whole.update_exponent(parameter), deep)})
+    return found
+
+
+def _role(name: str, net: Network) -> str:
+    """Input, hidden or output, as powers of n are counted: what multiplies vectors entry by entry is like the first."""
+    if name == READ_IN or name in net.vectors_of_block:
+        return "input"
+    return "output" if name == READ_OUT else "hidden"
+
+
+def _require_fixed(parameter: str, powers: Powers, settings: tuple[str, ...], only: str = "") -> None:
+    """Raise ``NotCovered`` for settings that go like powers of sizes."""
+    for setting in settings:
+        for size, power in (getattr(powers, setting) or {}).items():
+            if size == (only or size):
+                raise NotCovered(f"{parameter}: got {setting} {size}^({power}); expected a fixed one, as eps and decay "
+                                 "are the optimizer's at every size, and multipliers like powers of L those of layers")
+
+
+def _in_width(found: Mapping[str, Powers], net: Network, opt: str) -> str | WidthScaling:
+    """The width scaling of embedding, blocks and readout, "muP" where it is that; muP's for what is frozen.
+
+    Raises ``NotCovered`` where entries of hidden vectors do not start of order one: of gradients no power is known.
+    """
+    mup = width_recipe("muP", 3)
+    starts = {name: -2 * (one.of("multiplier", "n") + one.of("init", "n")) for name, one in found.items()}
+    p = _by_roles(starts, net, mup.p)
+    start, moves = WidthScaling(p, (0,) * len(ROLES), 0), {}
+    for name, one in found.items():
+        if name in net.trained_of_block or net.train_embedding_readout:
+            multiplier, gradient = one.of("multiplier", "n"), gradient_power(start, _role(name, net))
+            moves[name] = update_power(opt, gradient - multiplier, -one.of("lr", "n")) - multiplier - gradient
+    whole = WidthScaling(p, _by_roles(moves, net, [q - mup.r for q in mup.q]), 0)
+    return "muP" if Parametrization(whole).is_mup(ends=net.train_embedding_readout) else whole
+
+
+def _by_roles(powers: Mapping[str, sp.Expr], net: Network, others: Sequence[sp.Expr]) -> list[sp.Expr]:
+    """p or q of input, hidden and output, which is n^-(this) over the fan-in; ``others`` of roles that nobody has."""
+    found: dict[str, sp.Expr] = {}
+    for name, power in powers.items():
+        role = _role(name, net)
+        if found.setdefault(role, sp.expand(power - FAN_IN[role])) != sp.expand(power - FAN_IN[role]):
+            raise NotCovered(f"{name}: got other powers of n than others of its role, {role!r}; expected the same, "
+                             "gains and other trained vectors being of that of the embedding")
+    return [found.get(role, other) for role, other in zip(ROLES, others)]
