@@ -1,4 +1,4 @@
-"""Norms of what layers hand on: x' = N(x + eps f(x)) is y over its root mean square, y' = y + eps rms(y) f(y / rms y)."""
+"""Norms of what layers hand on: x = N(x + eps f(x)) is y over its root mean square, y + eps rms(y) f(y / rms y)."""
 
 from __future__ import annotations
 

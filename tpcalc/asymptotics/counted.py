@@ -86,12 +86,12 @@ class Counted:
             self.entries.upto(steps)  # later steps read more of earlier ones
             found = self.start(values, keep, directions)
             for t in range(steps):
-                if t and found.explosions:
+                if t and found.explosions or found.unsigned is not None:
                     break
                 found.solve(t)
             return found
 
-    def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 6,
+    def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 8,
                 directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
         """The exponents of so many training steps as decide those of all.
 
@@ -126,6 +126,8 @@ class Counted:
         for t in range(steps):
             found.solve(t)
             bounded = found.is_bounded(t)
+            if found.unsigned is not None:  # training does not start
+                return found
             held = bool(t and found.saturated and (bounded or found.derivatives_alone and not found.has_powers(t)))
             if found.explosions and held and t < 2 and t != updates:
                 continue  # what explodes is an upper bound; the next step tells what it does

@@ -56,8 +56,9 @@ class SizeSolution:
     explosions: unknowns with v, of sweeps that grow like exp(L^v), None where no rule says how fast, the first first;
     saturated: bounded functions that are so large that they do not grow any more; held: nothing but derivatives
     explodes, or bounded functions hold the outputs whatever explodes; settled: the last step has the exponents of the
-    one before; grows: exponents grow from step to step; forgets:
-    unknowns with v, of streams that forget what is older than L^(1 - v) layers.
+    one before; grows: exponents grow from step to step; unsigned: why no gradient of the first step is known, behind
+    streams that have grown before, None where all are; forgets: unknowns with v, of streams that forget what is older
+    than L^(1 - v) layers.
     """
 
     def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[TermEntry], bool] | None = None,
@@ -68,6 +69,7 @@ class SizeSolution:
         self.explosions: list[tuple[Unknown, int | Fraction | None]] = []
         self.forgets: dict[Unknown, int] = {}
         self.held = self.grows = self.settled = False
+        self.unsigned: NotCovered | None = None
         self.steps = 0
         self._weights: dict[Affine, int] = {}
         self._values: list[Parts | None] = []
@@ -286,6 +288,11 @@ class SizeSolution:
             raise NotCovered(f"{vector} at step {key.step} forgets what is older than "
                              f"L^({1 - self.scale.number(rate)}) layers and is fed by what does not; no rule for what "
                              "these layers add where it starts")
+
+    def require_gradients(self) -> None:
+        """Raise ``NotCovered`` where gradients of the first step have a loop of unknown sign."""
+        if self.unsigned is not None:
+            raise self.unsigned
 
     # Reading.
 

@@ -282,6 +282,7 @@ class MatrixTerms:
         solution = self.updated(updates, matrix)
         if solution.explosions and solution.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
+        solution.require_gradients()
         return exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact, False)
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
