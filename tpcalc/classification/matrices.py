@@ -26,7 +26,8 @@ from ..programs.program import Program
 from .counted import Judged, counted_program
 from .exponents import ALPHA, evaluated_exponents, is_linear_program
 from .ket_exponents import exponents_of_kets, last_update
-from .second_order import second_order
+from .layer_jet import layer_jet
+from .second_order import block_jet, second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
@@ -118,7 +119,8 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 def _verdicts(net: Judged, scale: Scaling, updates: int) -> tuple[tuple[str, MatrixVerdict], ...]:
     terms = training_terms(net, scale)
     found = {name: terms.alone(name, updates) for name in net.trained_of_block}
-    together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
+    jet = layer_jet(terms.source) if terms.values else block_jet(net)  # in symbols it is the same everywhere
+    together = second_order(jet, {name: e.update.at(()) for name, e in found.items()})
     return tuple((name, _verdict(name, scale, e, *together[name])) for name, e in found.items())
 
 
