@@ -76,16 +76,18 @@ class Counted:
         return SizeSolution(self, self.point(values), keep, tuple(map(tuple, directions)))
 
     def at(self, values: Mapping[sp.Symbol, sp.Expr], steps: int = 2, keep: Callable[[TermEntry], bool] | None = None,
-           directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
+           directions: Sequence[Sequence[Fraction]] = (), first: SizeSolution | None = None) -> SizeSolution:
         """The exponents of the first training steps at values of all symbols, rational numbers.
 
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
-        ties, and by which the affine form that is active there is read off.
+        ties, and by which the affine form that is active there is read off. first: a solution there of first steps,
+        which need not be found again.
         """
         with in_names_of(self.equations.setting):
             self.entries.upto(steps)  # later steps read more of earlier ones
-            found = self.start(values, keep, directions)
-            for t in range(steps):
+            known = first is not None and first.scale.fine == self.entries.graph.fine  # in numbers as fine as now
+            found = first.continued(keep) if first is not None and known else self.start(values, keep, directions)
+            for t in range(found.steps, steps):
                 if t and found.explosions or found.unsigned is not None:
                     break
                 found.solve(t)

@@ -72,10 +72,18 @@ class SizeSolution:
         self.unsigned: NotCovered | None = None
         self.steps = 0
         self._weights: dict[Affine, int] = {}
+        self._kept: dict[Unknown, list[TermEntry]] = {}
         self._values: list[Parts | None] = []
         self._changed: list[int] = []  # when a node's value did last, and when its kids' were last read
         self._read: list[int] = []
         self._clock = 0
+
+    def continued(self, keep: Callable[[TermEntry], bool] | None) -> "SizeSolution":
+        """A solution that goes on from this one's steps, with other terms."""
+        found = SizeSolution(self.counted, self.scale.point, keep, self.scale.directions)
+        found.table, found.saturated, found.steps = dict(self.table), self.saturated, self.steps
+        found.explosions, found.forgets, found.unsigned = list(self.explosions), dict(self.forgets), self.unsigned
+        return found
 
     # What nodes ask.
 
@@ -129,7 +137,11 @@ class SizeSolution:
 
     def entries(self, key: Unknown) -> list[TermEntry]:
         found = self.counted.entries.of[key]
-        return found if self.keep is None else [entry for entry in found if self.keep(entry)]
+        if self.keep is None:
+            return found
+        if key not in self._kept:
+            self._kept[key] = [entry for entry in found if self.keep(entry)]
+        return self._kept[key]
 
     def gain(self, entry: TermEntry) -> int | None:
         """The value of the number of layers that a term adds up over, of what forgets that of the last ones; None where

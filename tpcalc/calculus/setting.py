@@ -170,7 +170,7 @@ class Setting(Short):
         return self._slots[member.family_key]
 
     @cached_property
-    def _slots(self) -> dict[tuple, int]:
+    def _slots(self) -> dict[tuple[object, ...], int]:
         return {}
 
     def step_index(self, member: Member) -> sp.Expr:
@@ -194,7 +194,7 @@ class Setting(Short):
         return number
 
     @cached_property
-    def _numbers(self) -> dict[tuple, int]:
+    def _numbers(self) -> dict[tuple[object, ...], int]:
         return {v.family_key: i for i, v in reversed([*enumerate(self.families)])}
 
     def initial_number(self, vector: Vector) -> int | None:
@@ -214,7 +214,7 @@ class Setting(Short):
         return vector.family_key in self._families_in_time
 
     @cached_property
-    def _families_in_time(self) -> frozenset[tuple]:
+    def _families_in_time(self) -> frozenset[tuple[object, ...]]:
         return frozenset(p.statement.target.family_key for p in self.program.locations() if self.clock in p.loops)
 
     def product_like(self, matvec: MatVec) -> tuple[Product, dict[sp.Expr, sp.Expr]]:

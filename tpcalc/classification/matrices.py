@@ -204,7 +204,8 @@ class MatrixTerms:
         location = matrix, steps
         if location not in self.solved:
             keep = None if matrix is EVERY else lambda entry: self.matrix_of(entry) in (None, matrix)
-            self.solved[location] = self.counted.at(self.values, steps, keep)
+            first = None if matrix is EVERY else self.after(1)  # before any update
+            self.solved[location] = self.counted.at(self.values, steps, keep, first=first)
         return self.solved[location]
 
     def settled(self) -> SizeSolution:

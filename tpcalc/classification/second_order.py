@@ -32,8 +32,8 @@ def second_order(jet: Jet, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp
     """For every matrix the power of L of the ratio of the second-order to the first-order part of its effect on the
     block, -oo where there is none, as where nothing moves it, and the matrices with whose updates it has it.
 
-    jet: the block's; updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI, appendix K
-    [tensor_programs_vi/appendix_k].
+    jet: the block's; updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI,
+    appendix K [tensor_programs_vi/appendix_k].
     """
     found = {}
     for name in updates:
