@@ -117,13 +117,23 @@ class SizeSolution:
         values, changed, read = self._values, self._changed, self._read
         for node in nodes:
             number, old = node.number, values[node.number]
-            if node.kids and old is not None and all(changed[kid.number] <= read[number] for kid in node.kids):
-                continue
+            if old is not None and node.kids:
+                last = read[number]
+                for kid in node.numbers:
+                    if changed[kid] > last:
+                        break
+                else:
+                    continue
             self._clock += 1
             new = node.value(self, [self.value(kid) for kid in node.kids])
             read[number] = self._clock
             if new != old:
                 values[number], changed[number] = new, self._clock
+
+    def changes(self, key: Unknown, since: int) -> int | None:
+        """The time by which terms of an unknown have changed; None where they have not since another time."""
+        changed = self._changed
+        return self._clock if any(changed[entry.node.number] > since for entry in self.entries(key)) else None
 
     def forget_values(self, nodes: Sequence[GraphNode] | None = None) -> None:
         """Drop the kept values of some nodes, or of all."""
