@@ -81,12 +81,11 @@ class Counted:
 
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
         ties, and by which the affine form that is active there is read off. first: a solution there of first steps,
-        which need not be found again.
+        found when as many were read as now, which is gone on from.
         """
         with in_names_of(self.equations.setting):
             self.entries.upto(steps)  # later steps read more of earlier ones
-            known = first is not None and first.scale.fine == self.entries.graph.fine  # in numbers as fine as now
-            found = first.continued(keep) if first is not None and known else self.start(values, keep, directions)
+            found = self.start(values, keep, directions) if first is None else first.continued(keep)
             for t in range(found.steps, steps):
                 if t and found.explosions or found.unsigned is not None:
                     break

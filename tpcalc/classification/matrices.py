@@ -31,7 +31,7 @@ from .second_order import block_jet, second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
-EVERY = "every matrix"
+EVERY, FIRST = "every matrix", "the first step"
 HAPPENS = {
     LEARNS: "its updates change what it acts on in its own layer, and the network",
     DRIFTS: "its updates vanish in a layer, and add up over layers to order one",
@@ -204,8 +204,16 @@ class MatrixTerms:
         location = matrix, steps
         if location not in self.solved:
             keep = None if matrix is EVERY else lambda entry: self.matrix_of(entry) in (None, matrix)
-            first = None if matrix is EVERY else self.after(1)  # before any update
+            first = None if matrix is EVERY else self._before_updates(steps)
             self.solved[location] = self.counted.at(self.values, steps, keep, first=first)
+        return self.solved[location]
+
+    def _before_updates(self, steps: int) -> SizeSolution:
+        """The first step, with all that as many steps read of it."""
+        self.counted.entries.upto(steps)
+        location = FIRST, len(self.counted.entries.of)
+        if location not in self.solved:
+            self.solved[location] = self.counted.at(self.values, 1)
         return self.solved[location]
 
     def settled(self) -> SizeSolution:
