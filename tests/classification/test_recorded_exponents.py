@@ -36,6 +36,9 @@ EXPLAINED = {
         "was for other networks",
     r"linearization error of a layer: L\^\((.*)\), now L\^\(\1\) at most":
         "where updates outgrow the stream and are held back all that they do is a bound; this one was not marked",
+    r"linearization error of a layer: L\^\((-5/4|-13/8|-9/8)\), now L\^\((-3/2|-2|-5/4)\)":
+        "a layer is expanded from a stream that no update changes: in W W relu(x) relu meets no update of its layer "
+        "(program 28)",
     r"update of h: L\^\(0\), now L\^\(-1/4\)":
         "gradients of the first step are linear in the readout: they overlap with nothing that the forward pass "
         "made; such overlaps were counted as of order one (program 7)",

@@ -62,7 +62,11 @@ def _is_stream(one: Assign, streams: set[str], depth: sp.Symbol | None) -> bool:
     target, terms = one.target, sp.Add.make_args(sp.expand(one.value))
     if any(v.name == target.name and v != target for v in one.value.atoms(Vector)):
         return True
-    handed = [v for v in terms if isinstance(v, Vector) and (v.name in streams or v.indices[-1] != target.indices[-1])]
+    handed = []
+    for term in terms:
+        number, v = term.as_independent(Vector, as_Add=False)
+        if number.is_number and isinstance(v, Vector) and (v.name in streams or v.indices[-1] != target.indices[-1]):
+            handed.append(term)
     return bool(handed) and all(term in handed or term.has(depth) for term in terms)
 
 
