@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.matrices import MatrixTerms
-from tpcalc.classification.second_order import second_order
+from tpcalc.classification.second_order import block_jet, second_order
 from tpcalc.derivations.printing import latex
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber, Rate
@@ -36,7 +36,7 @@ def ratios() -> dict[str, sp.Expr]:
     for name in NAMES:
         form, = {form for found in terms.alone_by_regions(name) for form in found.update.forms}
         sizes[name] = form.expression(GAMMAS)
-    return {name: ratio for name, (ratio, _) in second_order(NET, sizes).items()}
+    return {name: ratio for name, (ratio, _) in second_order(block_jet(NET), sizes).items()}
 
 
 @dataclass(frozen=True)

@@ -136,3 +136,31 @@ def test_means_that_point_both_ways_are_refused() -> None:
     assert abs(measured(lambda W, x: np.maximum(0, W @ x) - np.maximum(0, -W[::-1] @ x))) < 1
     with pytest.raises(ValueError, match="whether that makes it grow or decay is not known"):
         tp.classify(HALF, HALF, tp.ResNet(block=both))
+
+
+def test_a_slope_without_a_mean_has_no_sign() -> None:
+    """W^T |W x|: the slope of |h| is as often 1 as -1, whatever a quadrature's last digit is."""
+    net = tp.ResNet(block=lambda b: back(b, sp.Abs(h(b))))
+    assert abs(measured(lambda W, x: W.T @ np.abs(W @ x))) < .2
+    assert tp.classify(HALF, HALF, net).exponents["x at initialization"] == 0
+
+
+GROWING: dict[str, tuple[str | None, Callable[[Branch], sp.Expr], Layer]] = {
+    "tanh(W x) + tanh(x)": (None, lambda b: sp.tanh(h(b)) + sp.tanh(b.x), lambda W, x: np.tanh(W @ x) + np.tanh(x)),
+    "W n + n/(1 + exp(-n))": ("rms", lambda b: h(b) + b.x / (1 + sp.exp(-b.x)),
+                              lambda W, x: W @ (n := x / np.sqrt(np.mean(x**2))) + n / (1 + np.exp(-n)))}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_stream_that_has_grown_says_so_whatever_its_gradient_does(name: str) -> None:
+    """Slopes on the way back vanish where the stream is large: whether gradients grow by powers of their own is not
+    counted, and nothing of training is said."""
+    norm, block, layer = GROWING[name]
+    net = tp.ResNet("linear", block, norm)
+    verdict = tp.classify(HALF, HALF, net)
+    assert verdict.name == "grows at initialization" and verdict.exponents["x at initialization"] == HALF
+    assert abs(measured(layer) - 0.5) < 0.1
+    assert set(verdict.exponents) == {"x at initialization", "h at initialization"} and not verdict.bounds
+    if norm is None:
+        with pytest.raises(tp.NotCovered, match="not known from exponents"):
+            tp.theory.interactions(HALF, HALF, net)

@@ -23,10 +23,9 @@ QUICK = (7, 25)
 # W x - silu(x) at alpha = 3/4 decays like exp(-c L^(1/4)), by less than 1/e over these depths, and h is a mean over
 # layers, of which the first L^(3/4) still keep theirs.
 TOO_SLOW = frozenset({50})
-# Refused, by what is in the way: what layers hand on is normalized (7, 13, 25, 31); loops through cos, sin or a
-# slope of a stream that has grown, of no sign (2, 26, 44, 56); a branch whose size its own terms decide in turn (1);
-# Adam and signs where gradients change their power (28, 46); exponents that change for ever (21).
-REFUSED = frozenset({1, 2, 7, 13, 21, 25, 26, 28, 31, 44, 46, 56})
+# Refused, by what is in the way: loops through sin or cos of the stream, which has many places to rest at (2, 26); a
+# branch whose size its own terms decide in turn (1).
+REFUSED = frozenset({1, 2, 26})
 H = 0.5
 
 
@@ -132,7 +131,6 @@ def test_no_others_are_refused() -> None:
     assert refusals().keys() == REFUSED
 
 
-@pytest.mark.xfail(strict=True, reason="norms of what layers hand on are refused yet")
 def test_few_are_refused() -> None:
     assert len(REFUSED) <= MOST_REFUSED * 60
 

@@ -76,22 +76,23 @@ class Counted:
         return SizeSolution(self, self.point(values), keep, tuple(map(tuple, directions)))
 
     def at(self, values: Mapping[sp.Symbol, sp.Expr], steps: int = 2, keep: Callable[[TermEntry], bool] | None = None,
-           directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
+           directions: Sequence[Sequence[Fraction]] = (), first: SizeSolution | None = None) -> SizeSolution:
         """The exponents of the first training steps at values of all symbols, rational numbers.
 
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
-        ties, and by which the affine form that is active there is read off.
+        ties, and by which the affine form that is active there is read off. first: a solution there of first steps,
+        found when as many were read as now, which is gone on from.
         """
         with in_names_of(self.equations.setting):
             self.entries.upto(steps)  # later steps read more of earlier ones
-            found = self.start(values, keep, directions)
-            for t in range(steps):
-                if t and found.explosions:
+            found = self.start(values, keep, directions) if first is None else first.continued(keep)
+            for t in range(found.steps, steps):
+                if t and found.explosions or found.unsigned is not None:
                     break
                 found.solve(t)
             return found
 
-    def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 6,
+    def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 8,
                 directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
         """The exponents of so many training steps as decide those of all.
 
@@ -126,6 +127,8 @@ class Counted:
         for t in range(steps):
             found.solve(t)
             bounded = found.is_bounded(t)
+            if found.unsigned is not None:  # training does not start
+                return found
             held = bool(t and found.saturated and (bounded or found.derivatives_alone and not found.has_powers(t)))
             if found.explosions and held and t < 2 and t != updates:
                 continue  # what explodes is an upper bound; the next step tells what it does

@@ -149,24 +149,27 @@ def _over(weight: int, halves: int, rate: Fraction) -> int | Fraction:
 
 def longest(edges: Edges, alone: Values, rate: Fraction = Fraction(0)) -> tuple[Values, list[Part]]:
     """The largest values that pass along all edges; or a cycle of positive weight, in the order in which it passes."""
-    values: dict[Part, int | Fraction] = dict(alone)  # type: ignore[arg-type]
-    before: dict[Part, Part] = {}
-    over = [(to, of, _over(weight, halves, rate)) for (to, of, halves), weight in edges.items()]
-    nodes = {part for to, of, _ in over for part in (to, of)}
+    parts = list(dict.fromkeys([*alone, *(part for to, of, _ in edges for part in (to, of))]))
+    number = {part: i for i, part in enumerate(parts)}  # numbers are compared faster than parts
+    values: list[int | Fraction] = [alone.get(part, LEAST) for part in parts]
+    before: dict[int, int] = {}
+    over = [(number[to], number[of], _over(weight, halves, rate)) for (to, of, halves), weight in edges.items()]
     last = None
-    for _ in range(len(nodes) + 2):
+    for _ in range(len(parts) + 2):
         last = None
         for to, of, weight in over:
-            if of in values and values[of] < LARGE and values[of] + weight > values.get(to, LEAST):
-                values[to] = values[of] + weight
+            value = values[of]
+            if LEAST < value < LARGE and value + weight > values[to]:
+                values[to] = value + weight
                 before[to], last = of, to
         if last is None:
-            return values, []  # type: ignore[return-value]
-    assert last is not None
-    for _ in nodes:  # back to where it comes round
+            break
+    found = {part: value for part, value in zip(parts, values) if value > LEAST}
+    if last is None:
+        return found, []  # type: ignore[return-value]
+    for _ in parts:  # back to where it comes round
         last = before[last]
-    cycle, part = [last], before[last]
-    while part != last:
-        cycle.append(part)
-        part = before[part]
-    return values, cycle[::-1]  # type: ignore[return-value]
+    cycle = [last]
+    while before[cycle[-1]] != last:
+        cycle.append(before[cycle[-1]])
+    return found, [parts[i] for i in cycle[::-1]]  # type: ignore[return-value]

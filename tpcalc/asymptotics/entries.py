@@ -87,14 +87,14 @@ class TermEntries:
 
     def _of_scalar(self, key: Unknown) -> Iterator[TermEntry]:
         number, e = self.reading.scalars[str(key.name)]
-        time, of = self.reading.equations.setting.time, self.expressions
+        now, of = self.reading.at(key.step), self.expressions
         if e.value.has(LossDerivative):  # of order one in an output of order one, beyond that of the output's order
             output, = e.value.atoms(LossDerivative)
-            for node in (self.graph.unit, of.numbers(output.args[0].subs(time, key.step), key.step)):
+            for node in (self.graph.unit, of.numbers(output.args[0].xreplace(now), key.step)):
                 yield TermEntry(key, node, Enters.PLAIN, number, e.value)
             return
         for term in additive_terms(e.value):
-            yield TermEntry(key, of.numbers(term.subs(time, key.step), key.step), Enters.PLAIN, number, term)
+            yield TermEntry(key, of.numbers(term.xreplace(now), key.step), Enters.PLAIN, number, term)
 
     def _of_vector(self, key: Unknown) -> Iterator[TermEntry]:
         family = int(key.name)

@@ -35,6 +35,8 @@ class Expressions:
     def __init__(self, reading: EquationReader, graph: ExponentGraph, demanded: Demand) -> None:
         self.reading, self.graph, self.demanded = reading, graph, demanded
         self.functions = Functions(self)
+        self._parts: dict[tuple[sp.Expr, int], GraphNode] = {}
+        self._numbers: dict[tuple[sp.Expr, int], GraphNode] = {}
 
     def reference(self, key: Unknown, normed: bool = False) -> GraphNode:
         self.demanded(key)
@@ -47,6 +49,11 @@ class Expressions:
 
     def parts(self, expression: sp.Expr, t: int) -> GraphNode:
         """A product of numbers and kets; a vector over its own root mean square is of order one."""
+        if (expression, t) not in self._parts:
+            self._parts[expression, t] = self._read_parts(expression, t)
+        return self._parts[expression, t]
+
+    def _read_parts(self, expression: sp.Expr, t: int) -> GraphNode:
         found, factors = self.graph.unit, factors_of(expression)
         for ket, norm in normalized(factors, self.reading.within):
             factors.remove(ket)
@@ -125,7 +132,7 @@ class Expressions:
             return self.of_ket(DERIVATIVE, factor.vector, base)
         if isinstance(factor, Hat):
             product, values = self.reading.equations.setting.product_like(factor.vector)
-            born = base.own and product.number == base.number and int(product.below[0].subs(values)) == base.step
+            born = base.own and product.number == base.number and int(product.below[0].xreplace(values)) == base.step
             return self.graph.unit if born else self.graph.nothing
         return self.functions.derivative(factor, base)
 
@@ -188,6 +195,11 @@ class Expressions:
         return self.graph.times(*(self._number(factor, t) for factor in sp.Mul.make_args(expression)))
 
     def _number(self, factor: sp.Expr, t: int) -> GraphNode:
+        if (factor, t) not in self._numbers:
+            self._numbers[factor, t] = self._read_number(factor, t)
+        return self._numbers[factor, t]
+
+    def _read_number(self, factor: sp.Expr, t: int) -> GraphNode:
         reading, (base, power) = self.reading, factor.as_base_exp()
         if base == reading.variable:
             return self.graph.weight(Affine.of(power, reading.parameters))

@@ -48,7 +48,7 @@ class Functions:
 
     bends: what bounded functions would add, by what stands for them; arguments: what functions that are 0 at 0 and
     bounded act on, with the step and in words; rests: what functions are expanded in, with their parity; shrinks: the
-    sizes of which negative powers are taken; before: the same power at the step before.
+    sizes of which negative powers are taken.
     """
 
     def __init__(self, expressions: "Expressions") -> None:
@@ -57,7 +57,7 @@ class Functions:
         self.arguments: dict[tuple[int, str], GraphNode] = {}
         self.rests: dict[tuple[int, str], tuple[GraphNode, int]] = {}
         self.shrinks: dict[Unknown, GraphNode] = {}
-        self.before: dict[Unknown, Unknown | None] = {}
+        self._kinds: dict[Unknown, tuple[Hashable, Fraction | int]] = {}
         self._of_kind: dict[tuple[Hashable, Fraction | int, int], Unknown] = {}
         self._known: dict[tuple[sp.Expr, sp.Expr], GraphNode] = {}
         self._arguments: dict[sp.Expr, tuple[Argument, sp.Expr]] = {}
@@ -152,9 +152,13 @@ class Functions:
         key = Unknown(SHRINK, at, f"({size.number})**({power})")
         self.shrinks[key] = size
         if kind is not None:
-            self.before[key] = self._of_kind.get((kind, power, at - 1))
+            self._kinds[key] = kind, power
             self._of_kind[kind, power, at] = key
         return self.expressions.reference(key)
+
+    def before(self, key: Unknown) -> Unknown | None:
+        """The same negative power at the step before."""
+        return self._of_kind.get((*self._kinds[key], key.step - 1)) if key in self._kinds else None
 
     def argument(self, function: sp.Expr) -> tuple[Argument, sp.Expr]:
         """What a function acts on, and the function of a symbol."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
 
 from ..orders.affine import Affine
@@ -55,6 +56,11 @@ class GraphNode:
     number: int
     kids: tuple["GraphNode", ...]
     refs: frozenset[Unknown] = frozenset()
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Those of what it is made of."""
+        return tuple(kid.number for kid in self.kids)
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
         raise NotImplementedError

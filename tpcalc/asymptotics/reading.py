@@ -170,17 +170,21 @@ class EquationReader:
         return {}
 
     def _write(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
-        time = self.equations.setting.time
+        now = self.at(t)
         if not isinstance(term, sp.Sum):
-            yield term.subs(time, t)
+            yield term.xreplace(now)
             return
         if len(term.limits) != 1:
             over = ", ".join(str(limit[0]) for limit in term.limits)
             raise NotCovered(f"{term}: a sum over {over}, as of a matrix that all layers share; no rule for its "
                              "order in L")
         (s, first, last), = term.limits
-        for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
-            yield term.function.subs({s: value, time: t}, simultaneous=True)
+        for value in range(int(first.xreplace(now)), int(last.xreplace(now)) + 1):
+            yield term.function.xreplace({s: sp.Integer(value), **now})
+
+    def at(self, t: int) -> dict[sp.Symbol, sp.Expr]:
+        """What stands for the step at step t; in terms this is no index of a sum, so that nothing else is renamed."""
+        return {self.equations.setting.time: sp.Integer(t)}
 
     def source(self, hat: Hat) -> int:
         """The bit, as in ``parts.py``, of what a hat-ket is random in: a matrix has one, its transpose another."""
@@ -206,10 +210,10 @@ class EquationReader:
     def base_of(self, response: Response) -> BaseQuantity:
         """The base ket that the derivative is in."""
         product, values = self.equations.setting.product_like(response.base.vector)
-        layers = tuple(i.subs(values) for i in product.above)
+        layers = tuple(i.xreplace(values) for i in product.above)
         family = self.family(response.vector)
         own = family not in self.accumulating and response.vector.indices[-len(layers):] == layers
-        return BaseQuantity(int(product.below[0].subs(values)), product.number, own)
+        return BaseQuantity(int(product.below[0].xreplace(values)), product.number, own)
 
     @cached_property
     def layers(self) -> frozenset[sp.Symbol]:
@@ -224,8 +228,8 @@ class EquationReader:
         if not isinstance(term, sp.Sum):
             return True
         (s, _, last), = term.limits
-        return bool(last == time and term.has(Response) and written == term.function.subs(
-            {s: t, time: t}, simultaneous=True))
+        return bool(last == time and term.has(Response) and written == term.function.xreplace(
+            {s: sp.Integer(t), **self.at(t)}))
 
     @cached_property
     def divides_by_norms(self) -> bool:
@@ -299,7 +303,7 @@ class EquationReader:
         for e in self.equations.equations:
             if isinstance(e.target, Ket) and e.target.vector.same_family(whole.vector):
                 there = dict(zip(e.target.vector.indices, whole.vector.indices))
-                return any(isinstance(term, Ket) and term.subs(there, simultaneous=True) == ket
+                return any(isinstance(term, Ket) and term.xreplace(there) == ket
                            for term in additive_terms(e.value)) and all(i.is_Symbol for i in there)
         return False
 
@@ -313,7 +317,7 @@ class EquationReader:
             there = {i: to for i, to in zip(e.target.vector.indices, whole.vector.indices) if i.is_Symbol}
             for term, _ in self.terms(equation):
                 for written in self.written(term, t):
-                    one = written.subs({i: to for i, to in there.items() if i != self.equations.setting.time})
+                    one = written.xreplace({i: to for i, to in there.items() if i != self.equations.setting.time})
                     number = product / one
                     if not random_parts(number) and not number.has(Ket, Hat, Bracket, Response, Expectation, Scalar):
                         return number, one

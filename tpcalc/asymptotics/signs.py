@@ -12,7 +12,8 @@ would make a stream grow through itself needs a sign:
 - a matrix that comes back transposed multiplies the stream by a mean slope, which needs one sign, and must not vanish
   far out.
 
-All else is refused.
+All else is refused. On the way back it is only noted where streams have grown like a power before training, from where
+no update is counted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 
 def require_signs(at: SizeSolution) -> None:
-    """Raise ``ValueError`` where a loop of unknown sign would make a stream grow at the first step."""
+    """Raise ``ValueError`` where a loop of unknown sign would make a stream grow at the first step; note it where
+    that is a gradient, of a stream that has grown."""
     reading, accepted = at.counted.reading, False
     for family in sorted(reading.accumulating & reading.forward):
         key = Unknown(KET, 0, family)
@@ -52,11 +54,15 @@ def require_signs(at: SizeSolution) -> None:
         accepted |= bool(matter) and is_infinite(at.table[key])
     if accepted:
         return
+    sizes = [at.value_of(Unknown(KET, 0, family)) or 0 for family in reading.accumulating & reading.forward]
+    grown = max(sizes) < LARGE and exponent_of(max(sizes)) > 0
     for key in [key for key in at.table if key.step == 0 and key.sort in (KET, DERIVATIVE)
                 and key.name in reading.accumulating and not (key.sort == KET and key.name in reading.forward)]:
         for entry in at.entries(key):  # what goes back, and derivatives: a number times themselves, or nothing known
             if _matters(at, entry) and _comes_back(at, entry) and not _is_multiple(reading, entry.term):
-                raise _unknown(at, entry)
+                if not grown:
+                    raise _unknown(at, entry)
+                at.unsigned, at.explosions = _unknown(at, entry), []  # a loop that may, or may not
 
 
 def _require_small(at: SizeSolution, key: Unknown) -> None:

@@ -56,8 +56,9 @@ class SizeSolution:
     explosions: unknowns with v, of sweeps that grow like exp(L^v), None where no rule says how fast, the first first;
     saturated: bounded functions that are so large that they do not grow any more; held: nothing but derivatives
     explodes, or bounded functions hold the outputs whatever explodes; settled: the last step has the exponents of the
-    one before; grows: exponents grow from step to step; forgets:
-    unknowns with v, of streams that forget what is older than L^(1 - v) layers.
+    one before; grows: exponents grow from step to step; unsigned: why no gradient of the first step is known, behind
+    streams that have grown before, None where all are; forgets: unknowns with v, of streams that forget what is older
+    than L^(1 - v) layers.
     """
 
     def __init__(self, counted: "Counted", point: tuple[Fraction, ...], keep: Callable[[TermEntry], bool] | None = None,
@@ -68,12 +69,21 @@ class SizeSolution:
         self.explosions: list[tuple[Unknown, int | Fraction | None]] = []
         self.forgets: dict[Unknown, int] = {}
         self.held = self.grows = self.settled = False
+        self.unsigned: NotCovered | None = None
         self.steps = 0
         self._weights: dict[Affine, int] = {}
+        self._kept: dict[Unknown, list[TermEntry]] = {}
         self._values: list[Parts | None] = []
         self._changed: list[int] = []  # when a node's value did last, and when its kids' were last read
         self._read: list[int] = []
         self._clock = 0
+
+    def continued(self, keep: Callable[[TermEntry], bool] | None) -> "SizeSolution":
+        """A solution that goes on from this one's steps, with other terms."""
+        found = SizeSolution(self.counted, self.scale.point, keep, self.scale.directions)
+        found.table, found.saturated, found.steps = dict(self.table), self.saturated, self.steps
+        found.explosions, found.forgets, found.unsigned = list(self.explosions), dict(self.forgets), self.unsigned
+        return found
 
     # What nodes ask.
 
@@ -107,13 +117,23 @@ class SizeSolution:
         values, changed, read = self._values, self._changed, self._read
         for node in nodes:
             number, old = node.number, values[node.number]
-            if node.kids and old is not None and all(changed[kid.number] <= read[number] for kid in node.kids):
-                continue
+            if old is not None and node.kids:
+                last = read[number]
+                for kid in node.numbers:
+                    if changed[kid] > last:
+                        break
+                else:
+                    continue
             self._clock += 1
             new = node.value(self, [self.value(kid) for kid in node.kids])
             read[number] = self._clock
             if new != old:
                 values[number], changed[number] = new, self._clock
+
+    def changes(self, key: Unknown, since: int) -> int | None:
+        """The time by which terms of an unknown have changed; None where they have not since another time."""
+        changed = self._changed
+        return self._clock if any(changed[entry.node.number] > since for entry in self.entries(key)) else None
 
     def forget_values(self, nodes: Sequence[GraphNode] | None = None) -> None:
         """Drop the kept values of some nodes, or of all."""
@@ -127,7 +147,11 @@ class SizeSolution:
 
     def entries(self, key: Unknown) -> list[TermEntry]:
         found = self.counted.entries.of[key]
-        return found if self.keep is None else [entry for entry in found if self.keep(entry)]
+        if self.keep is None:
+            return found
+        if key not in self._kept:
+            self._kept[key] = [entry for entry in found if self.keep(entry)]
+        return self._kept[key]
 
     def gain(self, entry: TermEntry) -> int | None:
         """The value of the number of layers that a term adds up over, of what forgets that of the last ones; None where
@@ -286,6 +310,11 @@ class SizeSolution:
             raise NotCovered(f"{vector} at step {key.step} forgets what is older than "
                              f"L^({1 - self.scale.number(rate)}) layers and is fed by what does not; no rule for what "
                              "these layers add where it starts")
+
+    def require_gradients(self) -> None:
+        """Raise ``NotCovered`` where gradients of the first step have a loop of unknown sign."""
+        if self.unsigned is not None:
+            raise self.unsigned
 
     # Reading.
 

@@ -66,7 +66,7 @@ class _Iteration:
 
     def __init__(self, at: SizeSolution, sweep: UnknownSweep) -> None:
         self.at, self.sweep, self.plain = at, sweep, sweep.plain
-        self.inside = {key for key in sweep.keys}
+        self.seen: dict[Unknown, int] = {}  # when the terms of an unknown were last put in
 
     def put(self, key: Unknown, value: Parts) -> bool:
         """Is it another value?"""
@@ -81,6 +81,7 @@ class _Iteration:
         return self.at.of(key)
 
     def clear(self) -> None:
+        self.seen.clear()
         for key in self.plain:
             self.at.table[key] = {}
 
@@ -110,7 +111,7 @@ class _Iteration:
 
     def at_the_step_before(self, key: Unknown) -> Parts | None:
         """A negative power as it was, of what did not become smaller since: what becomes of it tells."""
-        before = self.at.counted.entries.functions.before.get(key)
+        before = self.at.counted.entries.functions.before(key)
         return None if before is None else self.at.table.get(before)
 
     def _without_bound(self) -> None:
@@ -134,6 +135,7 @@ class _Iteration:
             if self._settles(held, fixed):
                 return exploded
             cycle, rate = Cycles(at, self.sweep, held, fixed).find()
+            self.seen.clear()  # it read values itself
             if not cycle:  # a long way round
                 continue
             if not exploded and not any(self._held_by_explosion(key) for key in self.plain):
@@ -141,8 +143,9 @@ class _Iteration:
             exploded = True
             for key, label in cycle:
                 fixed.setdefault(key, {})[label] = INFINITE
-            for key in self.plain:
-                at.table[key] = dict(fixed.get(key, {}))
+            self.clear()
+            for key in fixed:
+                at.table[key] = dict(fixed[key])
         raise NotCovered(f"program {at.counted.reading.name}: exponents do not settle, and no loop is found that grows")
 
     def _settles(self, held: dict[Unknown, Parts | None], fixed: dict[Unknown, Parts]) -> bool:
@@ -156,7 +159,11 @@ class _Iteration:
                     known = {MEAN: 0} if there else {}
                 moved |= self.put(key, known)
             for key in self.plain:
-                new = self.read(key)
+                at.evaluate(self.sweep.nodes[key])
+                now = at.changes(key, self.seen.get(key, -1))
+                if now is None:
+                    continue
+                self.seen[key], new = now, at.of(key)
                 before = None if self.sweep.normed else at.table.get(key)
                 more = [one for one in (before, fixed.get(key)) if one]
                 moved |= self.put(key, union([new, *more]) if more else new)

@@ -25,6 +25,7 @@ WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
 SIZES = np.geomspace(1e-3, 75, 41)  # of what a hat-ket may be
 FAR_VALUES = np.geomspace(50, 600, 17)
 NEAR = np.geomspace(1e-3, 600, 61)
+ROUNDING = 1e-12  # of a mean's size, where it vanishes
 LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 
 
@@ -72,6 +73,8 @@ def sign_of_term(reading: EquationReader, family: int, term: sp.Expr) -> TermSig
     inside = written_in_streams(reading, sp.Mul(*random))
     kets = [f for f in sp.Mul.make_args(inside) if isinstance(f, Ket) and _is_stream(reading, f)]
     own = plain and [reading.family(ket.vector) for ket in kets] == [family]
+    if not responses and _grows(reading, sign, inside):
+        return TermSign(GROWS, number, own)
     factor, rest = _numbered(inside / kets[0] if len(kets) == 1 else inside)
     sign, number = sign * reading.sign(factor), number * factor
     if not sign:
@@ -102,6 +105,17 @@ def sign_of_term(reading: EquationReader, family: int, term: sp.Expr) -> TermSig
         return UNKNOWN
     falls = sign * sp.sign(form.subs(H, 0)) == TURNS
     return TermSign(TURNS, number, own, True) if falls else UNKNOWN
+
+
+def _grows(reading: EquationReader, sign: int, inside: sp.Expr) -> bool:
+    """Is what a number multiplies a function f of a stream alone, or of it over root mean squares, which leave the sign
+    of f(x) x as it is, that points the way of the stream?"""
+    scaled = inside.replace(lambda e: e.is_Pow and bool(squares(e.base)), lambda e: sp.Integer(1))
+    kets = {ket for ket in scaled.atoms(Ket) if reading.initial(ket.vector) is None}
+    if len(kets) != 1 or scaled.atoms(Hat, Response, Bracket, Expectation, Scalar):
+        return False
+    form = scalar_function(scaled, kets.pop()).expression
+    return not form.free_symbols - {H} and form != H and _restores_or_grows(sign, form) == GROWS
 
 
 def _in_front(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -208,8 +222,9 @@ def _of_slope(reading: EquationReader, sign: int, slope: sp.Expr) -> int:
     hat, = slope.atoms(Hat)
     function = scalar_function(slope, hat)
     values = function.values()
-    means = np.array([float(WEIGHTS @ values(size * NODES)) for size in SIZES])
-    found = sign * (int((means > 0).all()) - int((means < 0).all()))
+    there = [values(size * NODES) for size in SIZES]
+    shares = np.array([float(WEIGHTS @ one) / max(float(WEIGHTS @ abs(one)), ROUNDING) for one in there])
+    found = sign * (int((shares > ROUNDING).all()) - int((shares < -ROUNDING).all()))  # of odd functions none is sure
     if found == TURNS:
         return TURNS if not function.flatness else 0
     return GROWS if found > 0 and _mean(slope) else 0

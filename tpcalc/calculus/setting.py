@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import sympy as sp
@@ -164,7 +165,13 @@ class Setting(Short):
 
     def slot(self, member: Member) -> int:
         """The place of the training step among a member's indices."""
-        return clock_slot(self.program, self.clock, member)
+        if member.family_key not in self._slots:
+            self._slots[member.family_key] = clock_slot(self.program, self.clock, member)
+        return self._slots[member.family_key]
+
+    @cached_property
+    def _slots(self) -> dict[tuple[object, ...], int]:
+        return {}
 
     def step_index(self, member: Member) -> sp.Expr:
         """The training step of a member of a family that the loop over steps assigns."""
@@ -181,10 +188,14 @@ class Setting(Short):
         return like.at(*others[:slot], step, *others[slot:])
 
     def family_number(self, vector: Vector) -> int:
-        for i, v in enumerate(self.families):
-            if v.same_family(vector):
-                return i
-        raise ValueError(f"{vector} is neither an initial vector nor assigned")
+        number = self._numbers.get(vector.family_key)
+        if number is None:
+            raise ValueError(f"{vector} is neither an initial vector nor assigned")
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[object, ...], int]:
+        return {v.family_key: i for i, v in reversed([*enumerate(self.families)])}
 
     def initial_number(self, vector: Vector) -> int | None:
         """Position of an initial vector, or of its family's, among the program's, or None."""
@@ -200,7 +211,11 @@ class Setting(Short):
         return self.step_index(vector)
 
     def _in_time(self, vector: Vector) -> bool:
-        return any(self.clock in p.loops for p in self.program.locations() if vector.same_family(p.statement.target))
+        return vector.family_key in self._families_in_time
+
+    @cached_property
+    def _families_in_time(self) -> frozenset[tuple[object, ...]]:
+        return frozenset(p.statement.target.family_key for p in self.program.locations() if self.clock in p.loops)
 
     def product_like(self, matvec: MatVec) -> tuple[Product, dict[sp.Expr, sp.Expr]]:
         """(product, substitution of its loops' indices): which of the program's products ``matvec`` is.
@@ -208,6 +223,16 @@ class Setting(Short):
         Where one matrix multiplies x[t] and x[t - 1], two products make the same vectors, one step apart. Each has
         names of its own for their hats: the one that is written without a shift is meant.
         """
+        if matvec not in self._products_like:
+            self._products_like[matvec] = self._product_like(matvec)
+        number, values = self._products_like[matvec]
+        return self.products[number], values
+
+    @cached_property
+    def _products_like(self) -> dict[MatVec, tuple[int, dict[sp.Expr, sp.Expr]]]:
+        return {}
+
+    def _product_like(self, matvec: MatVec) -> tuple[int, dict[sp.Expr, sp.Expr]]:
         fits = []
         for product in self.products:
             known = product.matvec
@@ -223,7 +248,7 @@ class Setting(Short):
         if not fits:
             raise ValueError(f"{matvec} is none of the program's products")
         _, number, values = min(fits, key=lambda fit: fit[:2])
-        return self.products[number], values
+        return number, values
 
 
 def clock_slot(program: Program, clock: Loop | None, member: Member) -> int:

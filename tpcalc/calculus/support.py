@@ -10,6 +10,10 @@ from .kets import Hat, Response, random_parts
 from .setting import Setting
 
 
+# A term's derivatives, its sums over earlier steps with what they add for the last one, and its kets and hat-kets.
+_Term = tuple[list[Response], list[tuple[sp.Expr, sp.Expr]], list[sp.Expr]]
+
+
 class Support:
     """Base kets of product b can have coefficients in family a until step t + offsets[a, b]: least fixed point.
 
@@ -20,15 +24,15 @@ class Support:
     def __init__(self, setting: Setting, equations: list[tuple[Vector, sp.Expr]]) -> None:
         self.setting = setting
         self.offsets: dict[tuple[int, int], int] = {}
+        self._read: dict[sp.Expr, list[_Term]] = {}
         changed = True
         while changed:
             changed = False
             for target, value in equations:
                 a, shift = setting.family_number(target), self._ahead(setting.step(target))
-                for b in range(len(setting.products)):
-                    found = self._of(value, b)
+                for b, found in self._of(value).items():
                     before = self.offsets.get((a, b))
-                    if found is not None and (before is None or found - shift > before):
+                    if before is None or found - shift > before:
                         self.offsets[a, b] = found - shift
                         changed = True
 
@@ -37,23 +41,33 @@ class Support:
         ahead = sp.expand(step - self.setting.time)
         return int(ahead) if ahead.is_Integer else -10**6
 
-    def _of(self, expression: sp.Expr, b: int) -> int | None:
-        """The latest offset of product ``b`` in an expression at step t."""
-        found = []
-        for term in sp.Add.make_args(multiplied_out(expression)):
-            if not all(self.can_respond(f) for f in term.atoms(Response)):
+    def _of(self, expression: sp.Expr) -> dict[int, int]:
+        """The latest offset of every product that is in an expression at step t."""
+        found: dict[int, int] = {}
+        for responses, sums, parts in self._terms(expression):
+            if not all(map(self.can_respond, responses)):
                 continue
-            for factor in sp.Mul.make_args(term):
-                if factor.func == sp.Sum and any(i == self.setting.past for i, *_ in factor.limits):
-                    latest = self.latest(factor)
-                    if latest is not None:
-                        inner = self._of(self._at(factor, self.setting.time), b)
-                        found += [] if inner is None else [inner + self._ahead(latest)]
-                    continue
-                for part in random_parts(factor):
-                    inner = self._of_part(part, b)
-                    found += [] if inner is None else [inner]
-        return max(found, default=None)
+            inside = [*map(self._of_part, parts)]
+            for total, summand in sums:
+                latest = self.latest(total)
+                if latest is not None:
+                    ahead = self._ahead(latest)
+                    inside.append({b: offset + ahead for b, offset in self._of(summand).items()})
+            for b, offset in (pair for one in inside for pair in one.items()):
+                found[b] = max(offset, found.get(b, offset))
+        return found
+
+    def _terms(self, expression: sp.Expr) -> list[_Term]:
+        """What the terms of an expression are made of, found once."""
+        if expression not in self._read:
+            self._read[expression] = [self._term(term) for term in sp.Add.make_args(multiplied_out(expression))]
+        return self._read[expression]
+
+    def _term(self, term: sp.Expr) -> _Term:
+        factors = sp.Mul.make_args(term)
+        sums = [f for f in factors if f.func == sp.Sum and any(i == self.setting.past for i, *_ in f.limits)]
+        return (list(term.atoms(Response)), [(total, self._at(total, self.setting.time)) for total in sums],
+                [part for factor in factors if factor not in sums for part in random_parts(factor)])
 
     def _at(self, total: sp.Sum, step: sp.Expr) -> sp.Expr:
         """What a sum over earlier steps adds for one of them."""
@@ -61,15 +75,15 @@ class Support:
         body = sp.Sum(total.function, *others) if others else total.function
         return body.subs(self.setting.past, step)
 
-    def _of_part(self, part: sp.Expr, b: int) -> int | None:
-        """The latest offset of product ``b`` in one ket or hat-ket."""
+    def _of_part(self, part: sp.Expr) -> dict[int, int]:
+        """The latest offset of every product that is in one ket or hat-ket."""
         if part.func == Hat:
             product, values = self.setting.product_like(part.vector)
-            return self._ahead(product.below[0].subs(values)) if product.number == b else None
+            return {product.number: self._ahead(product.below[0].subs(values))}
         if self.setting.initial_number(part.vector) is not None:
-            return None
-        inner = self.offsets.get((self.setting.family_number(part.vector), b))
-        return None if inner is None else inner + self._ahead(self.setting.step(part.vector))
+            return {}
+        a, ahead = self.setting.family_number(part.vector), self._ahead(self.setting.step(part.vector))
+        return {b: self.offsets[a, b] + ahead for b in range(len(self.setting.products)) if (a, b) in self.offsets}
 
     def can_respond(self, response: Response) -> bool:
         """Can the derivative of a ket in a hat-ket differ from zero at any step at all?"""

@@ -25,6 +25,7 @@ from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
+from .post_norms import POST, require_normalized, without_post_norms
 from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
 
@@ -116,14 +117,19 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         return _of_program(net, scale, opt, many)
     require_frozen_embedding_readout(net)
     require_vectors_taken(net, inside, scale)
+    counted = without_post_norms(net)
     try:
-        moved = without_clipping(net, optimizer, scale) if isinstance(optimizer, Clipped) else scale
+        moved = without_clipping(counted, optimizer, scale) if isinstance(optimizer, Clipped) else scale
         judge = of_transformer if isinstance(net, Transformer) else _of_resnet
-        found = judge(net, moved, inside, many)  # type: ignore[arg-type]
+        found = judge(counted, moved, inside, many)  # type: ignore[arg-type]
+        if counted is not net:
+            require_normalized(found)
+            found = replace(found, assumptions=(POST, *found.assumptions))
     except NotCovered as error:
-        if net.is_usual or repr(net) in str(error):
+        said = str(error).replace(repr(counted), repr(net))
+        if said == str(error) and (net.is_usual or repr(net) in said):
             raise
-        raise NotCovered(f"net: got {net!r}; {error}") from None
+        raise NotCovered(said if repr(net) in said else f"net: got {net!r}; {said}") from None
     gamma = scale.gamma if isinstance(scale, DepthScaling) else None
     return found if inside is optimizer else replace(found, gamma=gamma, assumptions=(*found.assumptions, CLIPPED))
 

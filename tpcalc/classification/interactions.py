@@ -71,6 +71,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
     equations = kets(with_moves(program(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
     counted = Counted(equations)
     solution = counted.settled({s: v for s, v in ((ALPHA, a), (GAMMA, g)) if s in counted.parameters})
+    solution.require_gradients()
     if solution.explosions or solution.grows or not solution.is_bounded(solution.steps - 1):
         raise Divergence(f"alpha = {a}, gamma = {g}: sizes grow with depth or from step to step; tp.classify says why")
     found: dict[tuple[int, sp.Expr], list[Term]] = {}

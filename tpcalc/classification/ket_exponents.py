@@ -128,7 +128,7 @@ class Reader:
         sizes: Fields = {name: exponent_of_value(self.solution, value) for name, value in values.items()}
         found = Exponents(**sizes, explosions=rates, grows=self.solution.grows, exact=exact, after=self.step,
                           updates=max(1, self.solution.steps - 1), settled=self.solution.settled)
-        if rates and rates[0][0] == 0:
+        if rates and rates[0][0] == 0 or self.solution.unsigned is not None:
             found = found.without_training()
         if exact:
             return found

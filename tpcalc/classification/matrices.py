@@ -26,11 +26,12 @@ from ..programs.program import Program
 from .counted import Judged, counted_program
 from .exponents import ALPHA, evaluated_exponents, is_linear_program
 from .ket_exponents import exponents_of_kets, last_update
-from .second_order import second_order
+from .layer_jet import layer_jet
+from .second_order import block_jet, second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
-EVERY = "every matrix"
+EVERY, FIRST = "every matrix", "the first step"
 HAPPENS = {
     LEARNS: "its updates change what it acts on in its own layer, and the network",
     DRIFTS: "its updates vanish in a layer, and add up over layers to order one",
@@ -118,7 +119,8 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 def _verdicts(net: Judged, scale: Scaling, updates: int) -> tuple[tuple[str, MatrixVerdict], ...]:
     terms = training_terms(net, scale)
     found = {name: terms.alone(name, updates) for name in net.trained_of_block}
-    together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
+    jet = layer_jet(terms.source) if terms.values else block_jet(net)  # in symbols it is the same everywhere
+    together = second_order(jet, {name: e.update.at(()) for name, e in found.items()})
     return tuple((name, _verdict(name, scale, e, *together[name])) for name, e in found.items())
 
 
@@ -202,7 +204,16 @@ class MatrixTerms:
         location = matrix, steps
         if location not in self.solved:
             keep = None if matrix is EVERY else lambda entry: self.matrix_of(entry) in (None, matrix)
-            self.solved[location] = self.counted.at(self.values, steps, keep)
+            first = None if matrix is EVERY else self._before_updates(steps)
+            self.solved[location] = self.counted.at(self.values, steps, keep, first=first)
+        return self.solved[location]
+
+    def _before_updates(self, steps: int) -> SizeSolution:
+        """The first step, with all that as many steps read of it."""
+        self.counted.entries.upto(steps)
+        location = FIRST, len(self.counted.entries.of)
+        if location not in self.solved:
+            self.solved[location] = self.counted.at(self.values, 1)
         return self.solved[location]
 
     def settled(self) -> SizeSolution:
@@ -282,6 +293,7 @@ class MatrixTerms:
         solution = self.updated(updates, matrix)
         if solution.explosions and solution.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
+        solution.require_gradients()
         return exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact, False)
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:

@@ -28,15 +28,15 @@ def block_jet(net: Judged) -> Jet:
     return layer_jet(counted_program(net, SGD(), DepthScaling()))
 
 
-def second_order(net: Judged, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp.Expr, tuple[str, ...]]]:
+def second_order(jet: Jet, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp.Expr, tuple[str, ...]]]:
     """For every matrix the power of L of the ratio of the second-order to the first-order part of its effect on the
     block, -oo where there is none, as where nothing moves it, and the matrices with whose updates it has it.
 
-    updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI, appendix K
-    [tensor_programs_vi/appendix_k].
+    jet: the block's; updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI,
+    appendix K [tensor_programs_vi/appendix_k].
     """
-    jet, found = block_jet(net), {}
-    for name in net.trained_of_block:
+    found = {}
+    for name in updates:
         ratios = {(set(pair) - {name} or {name}).pop(): pair_power(how, *(updates[w] for w in pair)) - updates[name]
                   for pair, how in jet.second.items() if name in pair and updates[name] != -sp.oo}
         most = max(ratios.values(), default=-sp.oo)

@@ -7,6 +7,7 @@ with it are products of kets of these steps with kets of now, whose powers of L 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Iterable
 
 import sympy as sp
@@ -32,6 +33,7 @@ def trained_vectors(program: Program) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+@lru_cache(maxsize=4096)
 def vector_of(term: sp.Expr) -> str | None:
     """The trained vector whose update brings a term of a ket equation, None where none does."""
     moves = [source_of(MOVE, one.vector.name) for one in term.atoms(Ket)]

@@ -63,7 +63,12 @@ def _written(opt: SGD | SignSGD | Lion | Adam) -> sp.Expr:
 
 def direction_power(optimizer: object, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
     """The size of the direction, L^-(this): a for SGD, max(0, a - e) for Adam, by the leading term."""
-    found = direction(optimizer_name(optimizer))
+    return _direction_power(optimizer_name(optimizer), gradient, eps)
+
+
+@lru_cache(maxsize=4096)
+def _direction_power(name: str, gradient: sp.Expr, eps: sp.Expr | None) -> sp.Expr:
+    found = direction(name)
     sizes = {g: gradient for g in GRADIENTS}
     return leading_power(found.subs(EPS, 0), sizes) if eps is None else leading_power(found, {**sizes, EPS: eps})
 

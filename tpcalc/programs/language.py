@@ -53,6 +53,11 @@ class Member(Expression):
         member: Self = self.func(*self.args[:3], *map(symbolic, indices))
         return member
 
+    @property
+    def family_key(self) -> tuple[object, ...]:
+        """What members of one family have in common, and no others."""
+        return (type(self), *self.args[:3])
+
     def same_family(self, other: sp.Basic) -> bool:
         return isinstance(other, type(self)) and self.args[:3] == other.args[:3]
 

@@ -342,7 +342,7 @@ def _check_order(program: Program) -> None:
     visits = (visit for statement in program.body for visit in statement.visited(sizes))
     ways = {id(location.statement): ReadMembers.of(location.statement.value) for location in program.locations()}
     for statement, values in visits:
-        target = at_numbers(statement.target, values)
+        target = statement.target.xreplace(values)
         for read in ways[id(statement)].at(values):
             if read not in assigned and not _is_given(program, read):
                 raise ValueError(f"{_location(program, statement, values)} reads {read}, which is neither given nor "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Iterator, Mapping
 
@@ -45,7 +46,9 @@ class ReadMembers:
     members: tuple[tuple[Member, tuple[tuple[sp.Expr, ...], ...]], ...] | None
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def of(cls, value: sp.Expr) -> "ReadMembers":
+        """Found once: programs that are rewritten keep most of their values."""
         members = value.atoms(Member)
         limits = {limit for total in value.atoms(sp.Sum) for limit in map(tuple, total.limits)}
         bound = {limit[0] for limit in limits}

@@ -136,6 +136,7 @@ def counted(net: Network, scale: Scaling) -> tuple[Regime | None, SizeSolution]:
     one = program(net, SGD(), scale)
     equations, everywhere = _equations(one)
     found = Counted(equations).settled({})
+    found.require_gradients()
     require_no_explosion(one, bool(found.explosions) and not found.gradients_alone)
     return everywhere, found
 

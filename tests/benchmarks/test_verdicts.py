@@ -1,0 +1,81 @@
+"""CPU time of verdicts, as multiples of that of the ket equations of the default ReLU MLP in the same process.
+
+Every question is asked in a process of its own, with packages imported and those equations derived before, so that
+nothing of its own is known yet but what it is said to come after.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Callable
+
+import pytest
+
+START = """
+import json, time
+import sympy as sp, tpcalc as tp
+from sympy.core.cache import clear_cache
+from tpcalc.classification.counted import counted_program
+tp.classify, tp.phase_diagram, tp.named_recipes
+H, Q = sp.Rational(1, 2), sp.Rational(1, 4)
+SYMBOLS = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
+swiglu = tp.Transformer(mlp="swiglu")
+gated = tp.ResNet("silu", "glu", norm="rms")
+
+def seconds(ask):
+    start = time.process_time()
+    ask()
+    return time.process_time() - start
+
+def unit():
+    clear_cache()
+    return seconds(lambda: tp.kets(tp.program(tp.ResNet("relu", "mlp"), tp.SGD(), SYMBOLS)))
+
+unit()
+units = min(unit() for _ in range(3))
+"""
+FIRST = "tp.classify(H, H, swiglu)"
+# What is asked, what was asked before, how many times the unit it may take, and whether it does not yet.
+ASKED = {
+    "first transformer, swiglu": (FIRST, "0", 23, True),
+    "its second point": ("tp.classify(1, 0, swiglu)", FIRST, 2.3, True),
+    "its second point, Adam": ("tp.classify(1, 0, swiglu, tp.Adam())", FIRST, 2.3, True),
+    "its matrices alone, at a second point": ("str(tp.classify(1, 0, swiglu).matrices)", FIRST, 2.3, True),
+    "gates over five updates": ("tp.classify(H, H, gated, updates=5)", "0", 7.7, True),
+    "gates over five updates, a second point":
+        ("tp.classify(1, 0, gated, updates=5)", "tp.classify(H, H, gated, updates=5)", 7.7, False),
+    "a phase plane, tanh": ("tp.phase_diagram(tp.ResNet('tanh'))", "0", 38, True),
+    "print(tp.named_recipes())": ("str(tp.named_recipes())", "0", 38, True),
+    "ket equations of a transformer, swiglu": ("tp.kets(counted_program(swiglu, tp.SGD(), SYMBOLS))", "0", 7.7, True)}
+YET = pytest.mark.xfail(reason="slower yet", strict=False)
+
+
+def told(code: str) -> list[float]:
+    """The last line that code prints in a process of its own."""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return list(json.loads(out.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("what", [pytest.param(what, marks=YET if one[-1] else ()) for what, one in ASKED.items()])
+def test_verdicts_are_quick(what: str, record: Callable[[str, str, str], None]) -> None:
+    question, before, most, _ = ASKED[what]
+    found, unit = told(f"{START}\n{before}\nprint(json.dumps([seconds(lambda: {question}), units]))")
+    record(what, f"{found / unit:.1f} times {unit:.2f} s", f"< {most:g}")
+    assert found < most * unit
+
+
+COMMAND = """
+import resource, subprocess, sys
+subprocess.run([sys.executable, "-m", "tpcalc", "classify"], check=True, stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print([used.ru_utime + used.ru_stime])
+"""
+
+
+def test_the_command_line_is_quick(record: Callable[[str, str, str], None]) -> None:
+    """All of ``tpcalc classify``, imports included."""
+    (found,), (unit,) = told(COMMAND), told(f"{START}\nprint([units])")
+    record("tpcalc classify", f"{found / unit:.1f} times {unit:.2f} s", "< 11.5")
+    assert found < 11.5 * unit
