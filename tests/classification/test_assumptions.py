@@ -122,4 +122,4 @@ def test_a_first_update_is_counted_alone_where_gradients_change(seed: int) -> No
 def test_a_transformer_has_later_updates() -> None:
     found = tp.classify(1, 0, SMALL, updates=10)
     assert found.exponents == tp.classify(1, 0, SMALL).exponents
-    assert "first 10 updates" in found.assumptions[-1] and "the first 10 updates change them" in str(found)
+    assert "first 10 updates" in found.assumptions[-1] and "steps change x" in str(found)
