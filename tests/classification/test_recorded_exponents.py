@@ -36,9 +36,11 @@ EXPLAINED = {
         "was for other networks",
     r"linearization error of a layer: L\^\((.*)\), now L\^\(\1\) at most":
         "where updates outgrow the stream and are held back all that they do is a bound; this one was not marked",
-    r"linearization error of a layer: L\^\((-5/4|-13/8|-9/8)\), now L\^\((-3/2|-2|-5/4)\)":
+    r"linearization error of a layer: L\^\((-5/4|-13/8|-9/8|-7/8)\), now L\^\((-3/2|-2|-5/4|-1)\)":
         "a layer is expanded from a stream that no update changes: in W W relu(x) relu meets no update of its layer "
-        "(program 28)",
+        "(program 28, block 18)",
+    r"linearization error of a layer: L\^\(-oo\), now L\^\(-1\)":
+        "what two updates of one matrix do together was left out (W^T W gelu(x), program 43)",
     r"update of h: L\^\(0\), now L\^\(-1/4\)":
         "gradients of the first step are linear in the readout: they overlap with nothing that the forward pass "
         "made; such overlaps were counted as of order one (program 7)",
