@@ -74,6 +74,7 @@ print([used.ru_utime + used.ru_stime])
 """
 
 
+@YET
 def test_the_command_line_is_quick(record: Callable[[str, str, str], None]) -> None:
     """All of ``tpcalc classify``, imports included."""
     (found,), (unit,) = told(COMMAND), told(f"{START}\nprint([units])")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 
@@ -67,7 +67,7 @@ class Extrapolation:
     @property
     def quantile(self) -> float:
         """A quantile of Student's distribution: how many standard errors hold a mean of so many batches."""
-        return float(student.ppf((1 + CONFIDENCE) / 2, self.batches - 1))
+        return float(stdtrit(self.batches - 1, (1 + CONFIDENCE) / 2))
 
     @property
     def errors(self) -> np.ndarray:

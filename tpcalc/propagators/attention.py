@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.stats import chi, norm, qmc
 
 from .. import _checks
 from ..action.laws import KAPPA
@@ -29,6 +28,8 @@ def head_points(positions: int, head_dim: int, log2_points: int, seed: int) -> n
 
     Of shape (2^log2_points, 1 + w + 2 w (S - 1)), w = min(d, 2): whatever d is, logits see a plane of the d directions.
     """
+    from scipy.stats import chi, norm, qmc  # takes a second to be imported
+
     width = min(head_dim, 2)
     with_keys = 1 + width + 2 * width * (positions - 1)
     uniform = qmc.Sobol(with_keys, scramble=True, rng=np.random.default_rng(seed)).random_base2(log2_points)

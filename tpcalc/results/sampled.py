@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit  # of Student's t; scipy.stats takes a second to be imported
 
 from .details import DenseDetails, WithoutCoefficients
 
@@ -36,4 +36,4 @@ def joint_error(errors: np.ndarray, batches: int) -> float:
     chance to be farther off is divided among the means that are random at all (Bonferroni).
     """
     random = max(1, int(np.count_nonzero(errors)))
-    return float(np.max(errors) * student.ppf(1 - (1 - CONFIDENCE) / (2 * random), batches - 1))
+    return float(np.max(errors) * stdtrit(batches - 1, 1 - (1 - CONFIDENCE) / (2 * random)))
