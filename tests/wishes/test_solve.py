@@ -10,6 +10,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification import Verdict
+from tpcalc.orders import Region
+from tpcalc.orders.polytope import Polytope
 from tpcalc.wishes import WISHES, SolvedPowers
 
 half = sp.Rational(1, 2)
@@ -60,6 +62,45 @@ def test_regions_are_what_verdicts_say_at_every_point(net: tp.ResNet, count: int
             assert known(found, *point) == bool(meets), (want, point)
             seen.add(meets)
         assert seen or found.conflict
+
+
+def places(region: Region, draw: random.Random) -> list[tuple[sp.Expr, ...]]:
+    """Random rational points inside a region, on each of its facets, and beside these."""
+    box = Polytope.simplex((0, *[-3] * (region.size - 1)), 3 * region.size)
+    part = box.where(condition.form for condition in region.conditions)
+
+    def among(corners: list[tuple]) -> tuple[sp.Expr, ...]:
+        weights = [draw.randint(1, 9) for _ in corners]
+        return tuple(sp.Rational(sum(w * x for w, x in zip(weights, column)), sum(weights)) for column in zip(*corners))
+
+    found = [among(list(part.corners))]
+    for wall in part.described[1]:
+        on = [corner for corner in part.corners if wall.at(corner) == 0]
+        found.append(among(on))
+        found.append(tuple(x + sp.Rational(draw.randint(-9, 9), 7) for x in found[-1]))
+    return [found[0], *draw.sample(found[1:], min(3, len(found) - 1))]
+
+
+GATE, THREE, NORMED = tp.ResNet("silu", "glu", norm="rms"), tp.ResNet("linear", "mlp", matrices=3), tp.ResNet(
+    "tanh", norm="rms")
+
+
+@pytest.mark.parametrize(("net", "opt"), [
+    (tp.ResNet(), tp.SGD()), (MLP, tp.SignSGD(0.1)), (tp.ResNet("tanh"), tp.Adam(0.1)), (NORMED, tp.Muon(0.1)),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        (RELU, tp.Adam(0.1)), (GATE, tp.SGD()), (THREE, tp.Lion(0.1)), (tp.ResNet("tanh", "mlp"), tp.Muon(0.1))))])
+def test_regions_end_where_verdicts_do(net: tp.ResNet, opt: object) -> None:
+    draw, seen = random.Random(5), set()
+    for name in MET:
+        want = tuple(dict.fromkeys(("stable", name)))
+        found = tp.solve(net, opt, want=want)
+        for region in found.exponents:
+            for point in places(region, draw):
+                verdict = tp.classify(scale(net, point), net, opt)
+                meets = all(MET[one](verdict) for one in want)
+                assert known(found, *point) == bool(meets), (want, point, str(verdict))
+                seen.add((name, meets))
+    assert {(name, meets) for name in ("stable", "nontrivial", "diverse") for meets in (True, False)} <= seen
 
 
 def test_what_is_complete_beyond_what_is_stable() -> None:

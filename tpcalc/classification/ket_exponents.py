@@ -222,10 +222,10 @@ class Reader:
                 else []
             direct = [term.value for entry in moved for term in self.solution.ways(entry, self.direct.of_entry(entry))
                       if term.rule == rule]
-            return larger([*direct, *self.adds_at(0, rule)])
-        return larger(self.adds_at(self.step, rule))
+            return larger([*direct, *self._adds_at(0, rule)])
+        return larger(self._adds_at(self.step, rule))
 
-    def adds_at(self, step: int, rule: str) -> list[int]:
+    def _adds_at(self, step: int, rule: str) -> list[int]:
         return [term.value for entry in self._to_stream(step)
                 for term in self.solution.terms_of(entry) if term.rule == rule]
 

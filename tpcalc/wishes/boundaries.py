@@ -15,9 +15,8 @@ from typing import Iterable, Sequence
 from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Point, Polytope, mean
-from .sizes import GROWTH, Form, Sizes, height
+from .sizes import GROWTH, Form, PowerSizes, height
 
-FAR = 16  # what happens beyond is what happens there
 MOST_CUTS = 400
 MOST_MOVES = 40
 NEAR, CLOSE = Fraction(1, 64), Fraction(1, 8)
@@ -32,17 +31,7 @@ class Bounded:
     nowhere: Form | None = None  # a size that is larger everywhere
 
 
-def simplex_of(sizes: Sizes) -> Polytope:
-    """A large simplex of exponents: branch multipliers that do not grow with the depth."""
-    return Polytope.simplex((0, *[-FAR] * (sizes.size - 1)), 3 * FAR)
-
-
-def inside(sizes: Sizes) -> Point:
-    """Exponents at which nothing that can be small is large."""
-    return (Fraction(3), *(Fraction(4) + Fraction(i, 7) for i in range(sizes.size - 1)))
-
-
-def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point, explosive: bool = True) -> Bounded:
+def bounded(sizes: PowerSizes, names: Sequence[str], of: Polytope, base: Point, explosive: bool = True) -> Bounded:
     """The part of a polytope on which all sizes of these names are at most of order one; base: a point of it.
 
     explosive: are many of its corners such that training explodes there? Those take long, and are asked last.
@@ -73,7 +62,7 @@ def bounded(sizes: Sizes, names: Sequence[str], of: Polytope, base: Point, explo
     raise NotCovered(f"sizes that are bounded on more than {MOST_CUTS} sides; no rule for so many")
 
 
-def _crossing(sizes: Sizes, names: Sequence[str], base: Point, corner: Point) -> list[Form]:
+def _crossing(sizes: PowerSizes, names: Sequence[str], base: Point, corner: Point) -> list[Form]:
     """The forms with which sizes pass order one between a point and a corner; none where they do not."""
     close = tuple(a + CLOSE * (b - a) for a, b in zip(base, corner))  # what explodes takes long: it is asked last
     seen = [*_all(sizes, names, base, corner), *_all(sizes, names, close, corner)]
@@ -109,7 +98,7 @@ def _crossing(sizes: Sizes, names: Sequence[str], base: Point, corner: Point) ->
     raise _no_rule(names, corner)
 
 
-def _passes(sizes: Sizes, form: Form, point: Point, beyond: Point) -> bool:
+def _passes(sizes: PowerSizes, form: Form, point: Point, beyond: Point) -> bool:
     """Is a size of order one at a point by this form, and larger next to it?"""
     if form.name not in GROWTH:  # sweeps that do not multiply have no rate
         return height(sizes.asked([form.name], point)[form.name], point) == 0
@@ -118,11 +107,11 @@ def _passes(sizes: Sizes, form: Form, point: Point, beyond: Point) -> bool:
     return found is not None and found >= form.affine.at(near)
 
 
-def _all(sizes: Sizes, names: Sequence[str], point: Point, inner: Point | None) -> list[Form]:
+def _all(sizes: PowerSizes, names: Sequence[str], point: Point, inner: Point | None) -> list[Form]:
     return [form for forms in sizes.asked(names, point, inner).values() for form in forms]
 
 
-def _largest(sizes: Sizes, names: Sequence[str], point: Point, inner: Point | None) -> Form | None:
+def _largest(sizes: PowerSizes, names: Sequence[str], point: Point, inner: Point | None) -> Form | None:
     """A size that is larger than of order one at a point."""
     above = [form for form in _all(sizes, names, point, inner) if form.affine.at(point) > 0]
     return max(above, key=lambda form: form.affine.at(point), default=None)
@@ -142,7 +131,7 @@ class Face:
     corners: frozenset[int]
 
 
-def faces_of_order_one(sizes: Sizes, name: str, of: Polytope) -> tuple[Face, ...]:
+def faces_of_order_one(sizes: PowerSizes, name: str, of: Polytope) -> tuple[Face, ...]:
     """The largest faces of a polytope on which a size is of order one, where it is at most that everywhere.
 
     Raises ``NotCovered`` where it is an upper bound alone.
@@ -184,7 +173,7 @@ def faces_of_order_one(sizes: Sizes, name: str, of: Polytope) -> tuple[Face, ...
     return tuple(found)
 
 
-def at_least(sizes: Sizes, name: str, of: Polytope, base: Point) -> list[Form]:
+def at_least(sizes: PowerSizes, name: str, of: Polytope, base: Point) -> list[Form]:
     """Forms of which one is at least 0 wherever on a polytope a size is of order one or larger."""
     below = bounded(sizes, [name], of, base, explosive=False)
     if below.nowhere is not None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from typing import Iterable, Sequence
 
 import sympy as sp
 
-from ..classification.counted import Judged
-from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Polytope
-from .boundaries import Bounded, at_least, bounded, inside, simplex_of
+from .boundaries import Bounded, at_least, bounded
 from .settings import PowerCondition, EpsRegime, PowerSettings
-from .sizes import AT_INIT, Form, Reason, Sizes
+from .sizes import AT_INIT, Form, PowerSizes, Reason
 from .table import Clause, Wish, sizes_at_most
 
 
@@ -30,9 +27,9 @@ class Piece:
 class Bounds:
     """Where the sizes of a network are of order one, whatever trains it; what several wishes need is found once."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: PowerSizes) -> None:
         self.sizes = sizes
-        self.base, self.far = inside(sizes), simplex_of(sizes)
+        self.base, self.far = sizes.base, sizes.far
         self.reasons: dict[Affine, Reason] = {}
         self._bounded: dict[tuple[str, ...], Bounded] = {}
         self._least: dict[tuple[str, tuple[str, ...]], list[Form]] = {}
@@ -72,12 +69,6 @@ class Bounds:
         return list(dict.fromkeys(form.affine for name in clause for form in self.least(name, names)))
 
 
-@lru_cache(maxsize=4)
-def bounds_of(net: Judged) -> Bounds:
-    """Found once for all optimizers and wishes."""
-    return Bounds(Sizes(net))
-
-
 class Pieces:
     """Pieces for any wishes of one network and optimizer."""
 
@@ -106,7 +97,8 @@ class Pieces:
                     ways = self.alternatives(clause, names if among is None else among)
                     parts = _largest(_nonempty([one.cut(way) for one in parts for way in ways]))
             found += [Piece(regime, one) for one in parts]
-        self._require_inside(found)
+        for piece in found:
+            self.sizes.require_inside(piece.part)
         return found
 
     def asked(self, wishes: Iterable[Wish], regime: EpsRegime) -> list[PowerCondition] | None:
@@ -121,13 +113,6 @@ class Pieces:
             for form in condition.forms:
                 self.reasons.setdefault(form.scaled(), condition.reason)
         return found
-
-    def _require_inside(self, found: Iterable[Piece]) -> None:
-        """Raise ``NotCovered`` where branch multipliers that grow with the depth are left."""
-        wall = self.far.walls[0]
-        if any(wall.at(corner) == 0 for piece in found for corner in piece.part.corners):
-            raise NotCovered(f"net: got {self.sizes.net!r}; a branch multiplier of order one is left, and layers that "
-                             "change a stream by as much as it is are counted at given exponents alone, by tp.classify")
 
     def is_far(self, form: Affine) -> bool:
         """Is it a wall of the simplex that all is looked for in?"""

@@ -5,24 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import Mapping
+from typing import Mapping, Sequence
 
 import sympy as sp
 
 from .._checks import exponent, short
 from ..classification.carried import carried
+from ..classification.counted import ASSUMED, UNNORMED
 from ..classification.faithful import EPS, decay_power, direction, direction_power, optimizer_name
 from ..errors import NotCovered
 from ..orders import Affine
 from ..orders.polytope import Point, Polytope
-from ..programs import SGD
+from ..parametrizations import DepthScaling, Parametrization, WidthScaling
+from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
-from .sizes import Reason, Sizes
+from .sizes import DepthSizes, PowerSizes, Reason
 
 ALL, MULTIPLIER, INIT, LR, EPSILON, DECAY = "*", "multiplier", "init", "lr", "eps", "decay"
 Key = tuple[str, str]
+Recipe = DepthScaling | Parametrization | WidthScaling | None
 BESIDE, SHARE = "eps beside gradients", "the share of a weight that a step's decay takes"
 FIXED, ONE_RATE = "it is fixed", "one learning rate is wished for"
+TRAINING = "training is counted where the network is stable at initialization"
+DECAYING = "what weight decay changes by itself is no update here"
 SETTINGS_RULES = (BESIDE, SHARE, FIXED, ONE_RATE)
 
 
@@ -50,22 +55,26 @@ class EpsRegime:
 
 
 class PowerSettings:
-    """What an optimizer and a branch multiplier are set to, as powers of L."""
+    """What an optimizer and initial sizes are set to, as powers; names: the parameters that have a setting of a kind,
+    none where it is one for all of them; regimes: ways in which they are images of exponents."""
 
-    def __init__(self, sizes: Sizes, opt: Optimizer, fixed: Mapping[Key, object] | None) -> None:
+    names: Mapping[str, tuple[str, ...]]
+    regimes: tuple[EpsRegime, ...]
+
+    def __init__(self, sizes: PowerSizes, opt: Optimizer, fixed: Mapping[Key, object] | None) -> None:
         self.sizes, self.opt, self.name = sizes, opt, optimizer_name(opt)
-        self.has_eps = bool(direction(self.name).has(EPS))
-        self.has_decay = bool(getattr(opt, "weight_decay", 0))
-        self.gradients = {name: sp.expand(-carried(sizes.net).of_gradients[name][0] * sizes.symbols[0])
-                          for name in sizes.trained}
         self.fixed = self._fixed({} if fixed is None else fixed)
-        self.regimes = tuple(self._regimes())
 
     @property
     def keys(self) -> tuple[Key, ...]:
         """All that is set."""
-        kinds = (LR, *[EPSILON] * self.has_eps, *[DECAY] * self.has_decay)
-        return ((ALL, MULTIPLIER), *((name, kind) for kind in kinds for name in self.sizes.trained))
+        return tuple((name, kind) for kind, names in self.names.items() if kind not in self.unset
+                     for name in names or (ALL,))
+
+    @property
+    def unset(self) -> Mapping[str, str]:
+        """Kinds of settings that stay as they are, with why no other power of theirs is counted."""
+        raise NotImplementedError
 
     @property
     def free(self) -> dict[Key, sp.Symbol]:
@@ -78,12 +87,13 @@ class PowerSettings:
 
     def of(self, key: object, what: str) -> tuple[Key, ...]:
         """The settings that a key names: of one parameter, or of all; ``ValueError`` for another."""
-        names = {**{kind: self.sizes.trained for _, kind in self.keys}, MULTIPLIER: (), INIT: ()}
+        names = self.names
         if isinstance(key, tuple) and len(key) == 2 and key[1] in names and key[0] in (ALL, *names[key[1]]):
             return tuple((name, key[1]) for name in names[key[1]] if key[0] in (ALL, name)) or ((ALL, key[1]),)
         lacks = f"; {self.name} has no {key[1]} here" if isinstance(key, tuple) and len(key) == 2 and key[1] in (
             EPSILON, DECAY) and key[1] not in names else ""
-        raise ValueError(f"{what}: got {short(key)}{lacks}; expected ('*', 'multiplier') or a pair of '*' or a name in "
+        whole = [f"('*', {kind!r}) or " for kind, some in names.items() if not some and kind not in self.unset]
+        raise ValueError(f"{what}: got {short(key)}{lacks}; expected {''.join(whole)}a pair of '*' or a name in "
                          f"{', '.join(self.sizes.trained)} and one of {', '.join(k for k in names if names[k])}")
 
     def _fixed(self, given: Mapping[Key, object]) -> dict[Key, sp.Rational]:
@@ -94,18 +104,78 @@ class PowerSettings:
             power = exponent("fixed", value)
             if not power.is_Rational:
                 raise ValueError(f"fixed: got {short(value)} for {short(key)}; expected a rational number, a power of "
-                                 "L")
+                                 f"{self.sizes.grows}")
             for one in self.of(key, "fixed"):
-                if one[1] == INIT and power != 0:
-                    raise NotCovered(f"fixed: got init {power}; initial sizes are counted as they are, L^0; a power of "
-                                     "theirs is one of the branch multiplier where a block is homogeneous in them")
+                if one[1] in self.unset and power != 0:
+                    raise NotCovered(f"fixed: got {one[1]} {power}; {self.unset[one[1]]}")
                 found[one] = power
-        return {key: power for key, power in found.items() if key[1] != INIT}
-
-    # From exponents to what is set.
+        return {key: power for key, power in found.items() if key[1] not in self.unset}
 
     def affine(self, value: sp.Expr) -> Affine:
+        """A form in the exponents."""
         return Affine.of(value, self.sizes.symbols)
+
+    def as_fixed(self, powers: Mapping[Key, Affine], kinds: Sequence[str]) -> list[PowerCondition]:
+        """Conditions for what is fixed, of these kinds."""
+        return [PowerCondition(powers[key] - self.affine(power), Reason(self.symbol(key), FIXED), True)
+                for key, power in self.fixed.items() if key[1] in kinds]
+
+    # What wishes ask of them.
+
+    def conditions(self, asked: str, regime: EpsRegime) -> list[PowerCondition] | None:
+        """In exponents; None where it cannot be met."""
+        names = self.sizes.trained
+        if asked == "one lr":
+            first, *rest = (regime.powers[name, LR] for name in names)
+            return [PowerCondition(one - first, Reason(self.symbol((name, LR)), ONE_RATE), True)
+                    for name, one in zip(names[1:], rest)]
+        return None if asked in ("visible decay", "eps in proportion") else []
+
+    def beyond(self, asked: set[str], regime: EpsRegime) -> list[tuple[sp.Expr, bool, Reason]]:
+        """What is free beside exponents: expressions that are at least 0, or equal to it."""
+        return []
+
+    def in_settings(self, form: Affine, regime: EpsRegime) -> sp.Expr:
+        """A form in exponents as one in what is set."""
+        raise NotImplementedError
+
+    def written(self, form: Affine) -> tuple[Affine, Sequence[sp.Symbol]]:
+        """A form as people read it, and what it is a form in: exponents, where these have names of their own."""
+        return form, self.sizes.symbols
+
+    def require_gradients(self, of: Polytope) -> None:
+        """Raise ``NotCovered`` where updates are of another size than is counted."""
+
+    def recipe(self, point: Sequence[Fraction]) -> Recipe:
+        """The parametrization at exponents."""
+        raise NotImplementedError
+
+    @property
+    def assumed(self) -> list[str]:
+        """What is taken for granted."""
+        return []
+
+
+class DepthSettings(PowerSettings):
+    """What an optimizer and a branch multiplier are set to, as powers of L."""
+
+    sizes: DepthSizes
+
+    def __init__(self, sizes: DepthSizes, opt: Optimizer, fixed: Mapping[Key, object] | None) -> None:
+        self.has_eps, self.has_decay = bool(direction(optimizer_name(opt)).has(EPS)), bool(opt.weight_decay)
+        kinds = (LR, *[EPSILON] * self.has_eps, *[DECAY] * self.has_decay)
+        self.names = {MULTIPLIER: (), **dict.fromkeys(kinds, sizes.trained), INIT: ()}
+        self.gradients = {name: sp.expand(-carried(sizes.net).of_gradients[name][0] * sizes.symbols[0])
+                          for name in sizes.trained}
+        super().__init__(sizes, opt, fixed)
+        self.regimes = tuple(self._regimes())
+
+    @property
+    def unset(self) -> Mapping[str, str]:
+        return {INIT: "initial sizes are counted as they are, L^0; a power of theirs is one of the branch multiplier "
+                "where a block is homogeneous in them"}
+
+    # From exponents to what is set.
 
     def _regimes(self) -> list[EpsRegime]:
         """One, or one for every way in which an eps that is fixed is larger or smaller than gradients."""
@@ -128,8 +198,7 @@ class PowerSettings:
                 if self.has_decay:
                     decay = self.fixed.get((name, DECAY))
                     powers[name, DECAY] = self._visible(name, rate) if decay is None else self.affine(decay)
-            conditions += [PowerCondition(powers[key] - self.affine(power), Reason(self.symbol(key), FIXED), True)
-                           for key, power in self.fixed.items() if key[1] in (MULTIPLIER, LR)]
+            conditions += self.as_fixed(powers, (MULTIPLIER, LR))
             said = dict.fromkeys(said for _, _, said in some if said)
             found.append(EpsRegime(powers, tuple(conditions), tuple(said)))
         return found
@@ -172,15 +241,10 @@ class PowerSettings:
             return "independent"
         return "decoupled" if getattr(self.opt, "decoupled", True) else "coupled"
 
-    # What wishes ask of them.
-
     def conditions(self, asked: str, regime: EpsRegime) -> list[PowerCondition] | None:
-        """In alpha and the gammas; None where it cannot be met."""
         names = self.sizes.trained
         if asked == "one lr":
-            first, *rest = (regime.powers[name, LR] for name in names)
-            return [PowerCondition(one - first, Reason(self.symbol((name, LR)), ONE_RATE), True)
-                    for name, one in zip(names[1:], rest)]
+            return super().conditions(asked, regime)
         if asked == "eps in proportion":
             return [PowerCondition(regime.powers[name, EPSILON] - self.affine(self.gradients[name]),
                                    Reason(self.symbol((name, EPSILON)), "eps is to go like gradients"), True)
@@ -191,7 +255,6 @@ class PowerSettings:
                                asked == "visible decay") for name in names]
 
     def beyond(self, asked: set[str], regime: EpsRegime) -> list[tuple[sp.Expr, bool, Reason]]:
-        """What free eps and decay are to be beside other settings: expressions that are at least 0, or equal to it."""
         found, free = [], self.free
         for name in self.sizes.trained:
             if (name, EPSILON) in free:
@@ -204,7 +267,6 @@ class PowerSettings:
         return found
 
     def in_settings(self, form: Affine, regime: EpsRegime) -> sp.Expr:
-        """A form in alpha and the gammas as one in what is set."""
         alpha, *gammas = self.sizes.symbols
         power = (ALL, MULTIPLIER)
         multiplier = self.fixed.get(power, self.symbol(power))
@@ -231,6 +293,17 @@ class PowerSettings:
                                      f"{'0' if power == -sp.oo else f'L^({power})'} beside their multiplier where "
                                      f"alpha = {point[0]}, and {self.name}'s steps with them; expected ones of order "
                                      "one, or gradient descent")
+
+    def recipe(self, point: Sequence[Fraction]) -> Recipe:
+        alpha, *gammas = map(_rational, point)
+        names = self.sizes.trained
+        return Parametrization(depth={"alpha": alpha, **dict(zip(names, gammas))}).over(names, ends=False)
+
+    @property
+    def assumed(self) -> list[str]:
+        net = self.sizes.net
+        said = [TRAINING, *[DECAYING] * self.has_decay]
+        return said + ([UNNORMED] * (net.norm is None) + [ASSUMED] if isinstance(net, Transformer) else [])
 
     def _beyond(self, point: Point) -> dict[str, sp.Expr]:
         values = dict(zip(self.sizes.symbols, map(_rational, point)))

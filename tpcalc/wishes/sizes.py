@@ -15,24 +15,26 @@ from ..classification.counted import Judged
 from ..classification.exponents import ALPHA, Counting, require_frozen_embedding_readout
 from ..classification.ket_exponents import Reader, exponent_of_value, larger, rate_of
 from ..classification.matrices import MatrixTerms, in_symbols, symbols_of
+from ..classification.second_order import block_jet
 from ..classification.sizes import Exponents
+from ..classification.verdict import NAMES
 from ..errors import Divergence, NotCovered
 from ..limits.eigenspaces import NoStreams
 from ..orders import Affine, Exponent
-from ..orders.polytope import Point
+from ..orders.polytope import Point, Polytope
 from ..programs import SGD, ResNet
 
 INIT = ("x at initialization", "h at initialization", "f at initialization")
 CHANGES = {"change of x": "dx", "change of h": "dh", "change of f": "df"}
-NOISE = "noise of x over a piece"
+NOISE = next(name for name, field in NAMES.items() if field == "noise")
 EARLY, LATE, FROM_STEP_TO_STEP = "growth at initialization", "growth in training", "growth from step to step"
 GROWTH = (EARLY, LATE, FROM_STEP_TO_STEP)
 AT_INIT = (*INIT, EARLY)
-OF_START = (*AT_INIT, NOISE)
 IN_TRAINING = (*CHANGES, LATE, FROM_STEP_TO_STEP)
 
 
 BEFORE = "before training"
+FAR = 16  # what happens beyond is what happens there
 
 
 def update_of(matrix: str) -> str:
@@ -55,18 +57,66 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class Form:
-    """The affine form that a size is of at a point, and what the size was read off there; as_read: the same in the
-    order of the parameters there; bound: an upper bound."""
+    """The affine form that a size is of at a point; bound: an upper bound."""
 
     name: str
     affine: Affine
-    reader: Reader
-    as_read: Affine
-    bound: bool = False
+    bound: bool
 
     @property
     def reason(self) -> Reason:
         """The term that attains it, and how it enters."""
+        raise NotImplementedError
+
+
+Forms = dict[str, list[Form]]  # by size; none where the size vanishes
+
+
+class PowerSizes:
+    """Sizes of a training that are maxima of affine forms in exponents, at points of these.
+
+    grows: the variable of which they are powers; net, trained: whose, with the names of its parameters; symbols: the
+    exponents, of 1/L or 1/n; acted: the sizes at initialization of what activations act on; required: the wishes
+    without which nothing is counted; base: exponents at which nothing that can be small is large; far: a simplex that
+    all is looked for in.
+    """
+
+    grows: str
+    net: object
+    trained: tuple[str, ...]
+    symbols: list[sp.Symbol]
+    acted: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    base: Point
+    far: Polytope
+
+    @property
+    def size(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def pairs(self) -> Iterable[tuple[str, str]]:
+        """Parameters whose updates act together on a block at second order."""
+        raise NotCovered("want: got 'complete', which is counted in depth alone; expected other wishes for a "
+                         "perceptron")
+
+    def asked(self, names: Iterable[str], point: Point, inner: Point | None = None) -> Forms:
+        """Sizes of these names at a point; inner: towards which ties break."""
+        raise NotImplementedError
+
+    def require_inside(self, part: Polytope) -> None:
+        """Raise ``NotCovered`` for what is left and not counted."""
+
+
+@dataclass(frozen=True)
+class CountedForm(Form):
+    """What a size was read off; as_read: its form in the order of the parameters there."""
+
+    reader: Reader
+    as_read: Affine
+
+    @property
+    def reason(self) -> Reason:
         at, rule = self.reader.solution, "independent layers" if self.name == NOISE else None
         of_h = self.name == "change of h" or self.name.startswith("update of")
         ways = [(self._is_like(term.value), of_h and term.update, term.value, -number, term, key)
@@ -94,7 +144,7 @@ class Form:
         targets = [reader.setting.family_number(p.location.statement.target) for p in products]
         acted = [reader.setting.family_number(p.matvec.vector) for p in products]
         scalars = reader.reading.outputs or list(reader.reading.scalars)
-        keys = {"x at initialization": [Unknown(KET, 0, reader.stream)], NOISE: [Unknown(KET, 0, reader.stream)],
+        keys = {"x at initialization": [Unknown(KET, 0, reader.stream)], NOISE: [Unknown(KET, 1, reader.stream)],
                 "h at initialization": [Unknown(KET, 0, one) for one in acted],
                 "f at initialization": [Unknown(SCALAR, 0, name) for name in scalars],
                 "change of h": [Unknown(CHANGE, 1, one) for one in (*targets, reader.stream)],
@@ -108,12 +158,14 @@ class Form:
         return [key for key in keys if key in at.table and at.value_of(key) is not None]
 
 
-Forms = dict[str, list[Form]]  # by size; none where the size vanishes
 Read = dict[str, list[tuple[Exponent, bool]]]
 
 
-class Sizes:
+class DepthSizes(PowerSizes):
     """The sizes of a network's training by gradient descent, at points (alpha, gamma of each trained parameter)."""
+
+    grows, acted = "L", ("h at initialization",)
+    net: Judged
 
     def __init__(self, net: Judged) -> None:
         require_frozen_embedding_readout(net)
@@ -129,10 +181,8 @@ class Sizes:
         self.symbols = [symbols[name] for name in ("alpha", *self.trained)]
         self._order = [self.symbols.index(s) for s in self.terms.counted.parameters]
         self._known: dict[tuple[Point, Point | None, str | None], Forms] = {}
-
-    @property
-    def size(self) -> int:
-        return len(self.symbols)
+        self.base = (Fraction(3), *(Fraction(4) + Fraction(i, 7) for i in range(self.size - 1)))
+        self.far = Polytope.simplex((0, *[-FAR] * (self.size - 1)), 3 * FAR)  # branch multipliers do not grow
 
     def at(self, point: Point, inner: Point | None = None, what: str | None = None) -> Forms:
         """Sizes at a point; inner: towards which ties break; what: of a matrix's updates alone, by its name, or before
@@ -142,14 +192,23 @@ class Sizes:
             found = self._known[point, inner, what] = self._at(point, inner, what)
         return found
 
+    @property
+    def pairs(self) -> Iterable[tuple[str, str]]:
+        return block_jet(self.net).second
+
     def asked(self, names: Iterable[str], point: Point, inner: Point | None = None) -> Forms:
-        """Those that have these names."""
         found: Forms = {}
         for name in names:
-            what = BEFORE if name in OF_START else next(
+            what = BEFORE if name in AT_INIT else next(
                 (m for m in self.trained if name in (update_of(m), effect_of(m))), None)
             found[name] = self.at(point, inner, what).get(name, [])
         return found
+
+    def require_inside(self, part: Polytope) -> None:
+        """Raise ``NotCovered`` where branch multipliers that grow with the depth are left."""
+        if any(self.far.walls[0].at(corner) == 0 for corner in part.corners):
+            raise NotCovered(f"net: got {self.net!r}; a branch multiplier of order one is left, and layers that "
+                             "change a stream by as much as it is are counted at given exponents alone, by tp.classify")
 
     def _at(self, point: Point, inner: Point | None, what: str | None) -> Forms:
         values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.symbols, point)}
@@ -158,8 +217,8 @@ class Sizes:
             way = towards(point, inner)
             directions = (tuple(way[i] for i in self._order), *directions)
         reader, read = self._read(self.terms.there(values, directions), what)
-        return {name: [Form(name, self._ours(form), reader, form, bound) for one, bound in ones for form in one.forms]
-                for name, ones in read.items()}
+        return {name: [CountedForm(name, self._ours(form), bound, reader, form)
+                       for one, bound in ones for form in one.forms] for name, ones in read.items()}
 
     def _read(self, there: MatrixTerms, what: str | None) -> tuple[Reader, Read]:
         if what == BEFORE:
@@ -195,14 +254,13 @@ def _before(reader: Reader) -> Read:
         return {EARLY: rates}
     acted = [reader.setting.family_number(p.matvec.vector) for p in reader.setting.products if not p.transposed]
     values = {"x at initialization": reader.ket(reader.stream, 0), "f at initialization": reader.output(0),
-              "h at initialization": larger(reader.ket(family, 0) for family in acted),
-              NOISE: larger(reader.adds_at(0, "independent layers"))}
+              "h at initialization": larger(reader.ket(family, 0) for family in acted)}
     return {name: [(exponent_of_value(solution, value), value is not None and bool(value & 1))]
             for name, value in values.items()}
 
 
 def _in_training(e: Exponents) -> Read:
-    found = {name: [(getattr(e, field), field in e.bounds)] for name, field in CHANGES.items()}
+    found = {name: [(getattr(e, field), field in e.bounds)] for name, field in {**CHANGES, NOISE: "noise"}.items()}
     return {**found, LATE: [(rate, False) for _, rate in e.explosions]}
 
 

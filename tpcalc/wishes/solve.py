@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -13,23 +14,23 @@ from .._checks import short
 from .._shown import Short
 from .._text import Aligned
 from ..classification.advice import as_power
-from ..classification.counted import ASSUMED, UNNORMED, WIDE, Judged
+from ..classification.counted import WIDE, Judged
 from ..classification.optimized import optimizer_or_default
 from ..derivations.printing import latex
 from ..errors import NotCovered
 from ..orders import Affine, Region
 from ..orders.polytope import Polytope
-from ..parametrizations import DepthScaling, Parametrization
+from ..parametrizations import DepthScaling
 from ..programs import ResNet, Transformer
 from ..programs.builders import require_vectors_taken
 from ..programs.clipped import Clipped
+from ..width.layers import Perceptron
 from .choosing import chosen, objective
-from .pieces import Piece, Pieces, bounds_of
-from .settings import ALL, SETTINGS_RULES, Key, PowerSettings
-from .sizes import Reason
+from .pieces import Bounds, Piece, Pieces
+from .settings import ALL, SETTINGS_RULES, DepthSettings, Key, PowerSettings, Recipe
+from .sizes import DepthSizes, Reason
 from .table import USUAL, WISHES, Wish, sizes_at_most, wishes
-
-TRAINING = "training is counted where the network is stable at initialization"
+from .width_powers import WidthSettings, WidthSizes
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,11 +56,12 @@ class SolvedPowers(Short, Aligned):
     symbols: tuple[sp.Symbol, ...]
     region: tuple[Region, ...]
     exponents: tuple[Region, ...]
-    recipe: DepthScaling | Parametrization | None
+    recipe: Recipe
     settings: Mapping[Key, sp.Expr]
     reasons: Mapping[sp.Basic, Reason] = field(compare=False)
     conflict: Mapping[str, str] | None = None
     assumed: tuple[str, ...] = ()
+    grows: str = "L"
 
     def said(self, relations: Iterable[sp.Basic]) -> list[str]:
         """Relations in words, once where they are the same for all parameters."""
@@ -80,14 +82,15 @@ class SolvedPowers(Short, Aligned):
     def __str__(self) -> str:
         lines = [f"{self.title}: {', '.join(self.want)}"]
         if self.conflict is not None:
-            lines.append(f"no powers of L: {self.excluded}")
+            lines.append(f"no powers of {self.grows}: {self.excluded}")
             lines += [f"  {name}: {why}" for name, why in self.conflict.items()]
         for number, (one, same) in enumerate(zip(self.region, self.exponents)):
             here, there = (", ".join(self.said(region.expressions(symbols))) or "any"
                            for region, symbols in ((one, tuple(self.powers.values())), (same, self.symbols)))
-            lines += [f"{'or' if number else 'powers of L'}: {here}", f"  which is {there}"]
+            lines.append(f"{'or' if number else f'powers of {self.grows}'}: {here}")
+            lines += [f"  which is {there}"] * (self.grows == "L")
         if self.settings:
-            lines.append("one of these: " + ", ".join(f"{_called(key)} {as_power(power)}"
+            lines.append("one of these: " + ", ".join(f"{_called(key)} {as_power(power, self.grows)}"
                                                       for key, power in _joined(self.settings).items()))
         lines += [f"  {_relation(facet)}: {reason}" for facet, reason in self.reasons.items()
                   if reason.rule not in SETTINGS_RULES]
@@ -101,7 +104,7 @@ class SolvedPowers(Short, Aligned):
                  for region in self.region]
         lines = [lines[0], *(rf"\text{{or }} {line}" for line in lines[1:])] if lines else [
             rf"&\text{{{self.excluded}}}"]
-        lines += [rf"\text{{{_called(key)}}} &\propto L^{{{latex(power)}}}"
+        lines += [rf"\text{{{_called(key)}}} &\propto {self.grows}^{{{latex(power)}}}"
                   for key, power in _joined(self.settings).items()]
         return " \\\\\n".join(lines)
 
@@ -141,28 +144,15 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     ((), ['stable', 'diverse', 'complete'])
     """
     wished = wishes(want)
-    network = ResNet() if net is None else net
-    if not isinstance(network, (ResNet, Transformer)):
-        raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer or None")
-    wide = network.mlp_ratio > 1
-    network = network.narrow
-    if isinstance(network, Transformer) and network.tied:
-        raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
-                         "not told from it; expected False")
-    optimizer = optimizer_or_default(opt)
-    if isinstance(optimizer, Clipped):
-        raise NotCovered(f"opt: got {optimizer!r}; what clipping divides by is not solved for; expected "
-                         f"{optimizer.opt!r}, of which it is the same where gradients are of order one")
-    require_vectors_taken(network, optimizer, DepthScaling())
-    bounds = bounds_of(network)
+    bounds, settings, wide = _asked(ResNet() if net is None else net, opt, fixed)
     sizes = bounds.sizes
-    settings = PowerSettings(sizes, optimizer, fixed)
+    wished = tuple(dict.fromkeys([*(WISHES[name] for name in sizes.required), *wished]))
     least = objective(settings, minimize, maximize)
     pieces = Pieces(bounds, settings)
     settings.require_gradients(pieces.bounded(()).part)
     found = pieces.of(wished)
     answer = chosen(pieces, wished, least)
-    title = f"{type(network).__name__} of {', '.join(sizes.trained)} by {settings.name}"
+    title = f"{type(sizes.net).__name__} of {', '.join(sizes.trained)} by {settings.name}"
     names, asked = tuple(wish.name for wish in wished), {wish.settings for wish in wished}
     conflict = None if found else _conflict(pieces, wished)
     region, reasons = [], dict[sp.Basic, Reason]()
@@ -170,22 +160,47 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
         one, why = _in_settings(pieces, piece, asked)
         region.append(one)
         reasons.update(why)
-    recipe, set_to = (None, dict[Key, sp.Expr]()) if answer is None else _recipe(settings, *answer)
     exponents = tuple(_region(pieces, piece.part) for piece in found)
-    assumed = _assumed(network, wide, found or [Piece(one, pieces.far) for one in settings.regimes])
-    return SolvedPowers(title, names, settings.free, tuple(sizes.symbols), tuple(region), exponents, recipe, set_to,
-                        reasons, conflict, assumed)
+    regimes = [piece.regime for piece in found] or settings.regimes
+    assumed = dict.fromkeys([*settings.assumed, *(one for regime in regimes for one in regime.said), *wide])
+    return SolvedPowers(title, names, settings.free, tuple(sizes.symbols), tuple(region), exponents,
+                        None if answer is None else settings.recipe(answer[1]),
+                        {} if answer is None else _set_to(settings, *answer), reasons, conflict, tuple(assumed),
+                        sizes.grows)
 
 
-def _recipe(settings: PowerSettings, piece: Piece, point: Sequence[Any]
-            ) -> tuple[DepthScaling | Parametrization, dict[Key, sp.Expr]]:
-    alpha, *gammas = (sp.Rational(x.numerator, x.denominator) for x in point)
-    names = settings.sizes.trained
-    whole = Parametrization(depth={"alpha": alpha, **dict(zip(names, gammas))})
-    powers = {key: settings.fixed.get(key, form.expression(settings.sizes.symbols).subs(
-        dict(zip(settings.sizes.symbols, (alpha, *gammas))), simultaneous=True))
-        for key, form in piece.regime.powers.items()}
-    return whole.over(names, ends=False), {key: powers[key] for key in settings.keys}
+def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds, PowerSettings, tuple[str, ...]]:
+    """What is solved for: where sizes are of order one, what is set, and what stands for a wide network."""
+    if not isinstance(net, (ResNet, Transformer, Perceptron)):
+        raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.width.Perceptron or "
+                         "None")
+    optimizer = optimizer_or_default(opt)
+    if isinstance(optimizer, Clipped):
+        raise NotCovered(f"opt: got {optimizer!r}; what clipping divides by is not solved for; expected "
+                         f"{optimizer.opt!r}, of which it is the same where gradients are of order one")
+    if isinstance(net, Perceptron):
+        widths = WidthSizes(net, optimizer)
+        return Bounds(widths), WidthSettings(widths, optimizer, fixed), ()
+    wide = (WIDE,) if net.mlp_ratio > 1 else ()
+    net = net.narrow
+    if isinstance(net, Transformer) and net.tied:
+        raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
+                         "not told from it; expected False")
+    require_vectors_taken(net, optimizer, DepthScaling())
+    bounds = _in_depth(net)
+    assert isinstance(bounds.sizes, DepthSizes)
+    return bounds, DepthSettings(bounds.sizes, optimizer, fixed), wide
+
+
+@lru_cache(maxsize=4)
+def _in_depth(net: Judged) -> Bounds:
+    """Found once for all optimizers and wishes."""
+    return Bounds(DepthSizes(net))
+
+
+def _set_to(settings: PowerSettings, piece: Piece, point: Sequence[Any]) -> dict[Key, sp.Expr]:
+    values = [sp.Rational(x.numerator, x.denominator) for x in point]
+    return {key: settings.fixed.get(key, piece.regime.powers[key].expression(values)) for key in settings.keys}
 
 
 def _region(pieces: Pieces, part: Polytope) -> Region:
@@ -262,7 +277,7 @@ def _exclude(pieces: Pieces, some: Sequence[Wish]) -> bool:
 
 def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
     """What a wish asks for that the others exclude."""
-    symbols, said = pieces.sizes.symbols, list[str]()
+    said = list[str]()
     found = pieces.bounded(sizes_at_most([wish]))
     if found.nowhere is not None:
         return f"{found.nowhere.name} grows with L whatever is set: by {found.nowhere.reason.term}"
@@ -273,30 +288,37 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
             fewer = [one.affine * -1 for one in cuts if one is not form]
             if rest and all(part.where(fewer).is_empty for part in rest):
                 cuts.remove(form)
-        said += [_wall(form.affine * -1, symbols, form.reason) for form in cuts]
+        said += [_wall(pieces, form.affine * -1, form.reason) for form in cuts]
     for name, clause in zip(pieces.sizes.trained * 2, wish.at_least(pieces.sizes)):
         if not clause:
             said.append(f"the block is linear in the updates of {name}")
             continue
         ways = pieces.alternatives(clause, sizes_at_most([wish, *others]))
-        written = dict.fromkeys(_wall(form, symbols, pieces.reason(form)) for form in ways)
+        written = dict.fromkeys(_wall(pieces, form, pieces.reason(form)) for form in ways)
         said.append(" or ".join(written) or f"there is no {' or '.join(clause)}")
     regimes = [pieces.settings.conditions(wish.settings, regime) for regime in pieces.settings.regimes
                ] if wish.settings else []
     for conditions in regimes:
         said += [f"{pieces.settings.name} has none here to set"] if conditions is None else [
-            f"{sp.Eq(one.form.expression(symbols), 0) if one.equal else sp.Ge(one.form.expression(symbols), 0)}: "
-            f"{one.reason.rule}" for one in conditions if not one.form.is_constant or one.form.constant]
+            _as_relation(pieces, one.form, one.equal) + f": {one.reason.rule}" for one in conditions
+            if not one.form.is_constant or one.form.constant]
     said += [f"{pieces.settings.symbol(key)} is fixed at {power}" for key, power in pieces.settings.fixed.items()
              if not others]
     return "; ".join(dict.fromkeys(said)) or "it is what the others exclude"
 
 
-def _wall(form: Affine, symbols: Sequence[sp.Symbol], reason: Reason) -> str:
-    if form.is_constant:
-        return f"{reason}"
-    relation, = Region(len(symbols)).where(form.scaled(), ">=").expressions(symbols)
-    return f"{_relation(relation)}, for the {reason}"
+def _wall(pieces: Pieces, form: Affine, reason: Reason) -> str:
+    written = _as_relation(pieces, form)
+    return f"{written}, for the {reason}" if written else f"{reason}"
+
+
+def _as_relation(pieces: Pieces, form: Affine, equal: bool = False) -> str:
+    """That a form is at least 0, or is 0; "" of a constant."""
+    here, symbols = pieces.settings.written(form)
+    if here.is_constant:
+        return ""
+    relation, = Region(len(symbols)).where(here.scaled(), "=" if equal else ">=").expressions(symbols)
+    return _relation(relation)
 
 
 # Words.
@@ -322,10 +344,3 @@ def _joined(settings: Mapping[Key, sp.Expr]) -> dict[Key, sp.Expr]:
 def _called(key: Key) -> str:
     name, kind = key
     return kind if name == ALL else f"{kind} of {name}"
-
-
-def _assumed(net: Judged, wide: bool, found: Sequence[Piece]) -> tuple[str, ...]:
-    said = [TRAINING, *dict.fromkeys(one for piece in found for one in piece.regime.said)]
-    if isinstance(net, Transformer):
-        said += [UNNORMED] * (net.norm is None) + [ASSUMED]
-    return tuple([*said, *[WIDE] * wide])

@@ -6,28 +6,27 @@ from dataclasses import dataclass
 from typing import Callable, Iterable, Sequence
 
 from .._checks import short
-from ..classification.second_order import block_jet
-from .sizes import AT_INIT, IN_TRAINING, NOISE, Sizes, effect_of, update_of
+from .sizes import AT_INIT, IN_TRAINING, NOISE, PowerSizes, effect_of, update_of
 
 
 Clause = tuple[str, ...]  # sizes, one of which is to be of order one at least
 
 
-def _one(*names: str) -> Callable[[Sizes], tuple[Clause, ...]]:
+def _one(*names: str) -> Callable[[PowerSizes], tuple[Clause, ...]]:
     return lambda sizes: tuple((name,) for name in names)
 
 
-def _learning(sizes: Sizes) -> tuple[Clause, ...]:
+def _learning(sizes: PowerSizes) -> tuple[Clause, ...]:
     return tuple((of(name),) for name in sizes.trained for of in (update_of, effect_of))
 
 
-def _complete(sizes: Sizes) -> tuple[Clause, ...]:
+def _complete(sizes: PowerSizes) -> tuple[Clause, ...]:
     """The second-order part of each parameter's effect on its block is as large as the first-order part.
 
     With another update it is as much larger as that update is, of a smooth function. What two updates do together
     through a kink is smaller, but each of them then meets the kink by itself, and is as much larger as its root.
     """
-    second = block_jet(sizes.net).second
+    second = sizes.pairs
     return tuple(tuple(update_of((set(pair) - {name} or {name}).pop()) for pair in second if name in pair)
                  for name in sizes.trained)
 
@@ -40,7 +39,7 @@ class Wish:
     name: str
     says: str
     at_most: tuple[str, ...] = ()
-    at_least: Callable[[Sizes], tuple[Clause, ...]] = lambda sizes: ()
+    at_least: Callable[[PowerSizes], tuple[Clause, ...]] = lambda sizes: ()
     settings: str = ""
 
 
@@ -52,11 +51,13 @@ WISHES = {wish.name: wish for wish in (
          settings="bounded decay"),
     Wish("nontrivial", "an update changes f by order one at least", at_least=_one("change of f")),
     Wish("faithful", "h, which activations act on, is of order one at first, and is changed by order one at most",
-         ("h at initialization", "change of h"), _one("h at initialization")),
+         ("h at initialization", "change of h"), lambda sizes: tuple((name,) for name in sizes.acted)),
     Wish("feature learning", "an update changes h by order one at least", at_least=_one("change of h")),
-    Wish("diverse", "what initial matrices make layers differ by is of order one at least (a diversity exponent of "
-         "1/2)", at_least=_one(NOISE)),
+    Wish("diverse", "layers differ by noise of order one at least, after an update, too (a diversity exponent of 1/2)",
+         at_least=_one(NOISE)),
     Wish("complete", "the effect of no matrix on its block becomes linear in updates", at_least=_complete),
+    Wish("every matrix has an effect", "the updates of each matrix alone change x or f by order one at least",
+         at_least=lambda sizes: tuple((effect_of(name),) for name in sizes.trained)),
     Wish("every matrix learns", "the updates of each matrix alone change what it acts on, and x or f, by order one at "
          "least", at_least=_learning),
     Wish("one learning rate", "the learning rates of all matrices go with the same power", settings="one lr"),
