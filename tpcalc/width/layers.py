@@ -1,8 +1,8 @@
 """Sizes in a perceptron whose layers have widths of their own, all powers of n, as affine forms in what is set.
 
 A sum over a layer's n^m neurons of terms that are independent grows like n^(m/2), of terms of one sign like n^m. Before
-training, what an initial matrix is multiplied with is independent of it. Later changes are made of the matrix, which
-passes them on by its spectral norm.
+training, what an initial matrix is multiplied with is independent of it. Updates change a layer along its gradient,
+which is made of the matrix ahead: this part of a change passes on aligned, and all else as before training.
 """
 
 from __future__ import annotations
@@ -87,27 +87,29 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
     one = Affine.number(0, len(inits[0].slopes))
     starts = tuple(Sized(init + _number(one, m[l] * HALF), f"W{l + 1} x{l}") for l, init in enumerate(inits))
     own: list[Sized | None] = [None] * count
-    passed, changes = list(own), list(own)
+    along, passed = list(own), list(own)  # changes along a layer's gradient, and what a matrix makes of those below
     for later in (False, True):
         back, moved = one, one  # entries of the derivative in the layer above, and of that one's update
         for l in reversed(range(count)):
             if l < count - 1:
                 ways = [inits[l + 1] + _number(one, m[l + 2] * HALF)]
-                change = passed[l + 1]
                 if later and alone in (None, l + 1):
                     ways.append(moved + _number(one, m[l + 2]))
-                if later and change is not None:
-                    ways.append(change.power + _aligned(inits[l + 1], m[l + 2], m[l + 1]))
+                ways += [by.power + ways[0] * times for by, times in ((passed[l + 1], 1), (along[l + 1], 2))
+                         if later and by is not None]
                 back = back + largest(Sized(way, "") for way in ways).power
             if alone in (None, l):
                 moved = direction(back, m[l] + m[l + 1]) + rates[l]
                 own[l] = _larger(largest, own[l], Sized(moved + _number(one, m[l]), f"(update of W{l + 1}) x{l}"))
         for l in range(count):
-            below = changes[l - 1] if l else None
-            if below is not None:
-                passed[l] = Sized(below.power + _aligned(inits[l], m[l], m[l + 1]), f"W{l + 1} (change of x{l})")
-            changes[l] = _larger(largest, changes[l], own[l], passed[l])
-    return LayerPowers(starts, tuple(changes), tuple(own))
+            below, change = (along[l - 1], _larger(largest, along[l - 1], passed[l - 1])) if l else (None, None)
+            name = f"W{l + 1} (change of x{l})"
+            aligned = None if below is None else Sized(
+                below.power + inits[l] + _number(one, m[l] - m[l + 1] * HALF), name)
+            along[l] = _larger(largest, along[l], own[l], aligned)
+            other = None if change is None else Sized(change.power + inits[l] + _number(one, m[l] * HALF), name)
+            passed[l] = _larger(largest, passed[l], other, aligned)
+    return LayerPowers(starts, tuple(_larger(largest, *both) for both in zip(along, passed)), tuple(own))
 
 
 def _number(like: Affine, value: Fraction) -> Affine:
@@ -117,9 +119,3 @@ def _number(like: Affine, value: Fraction) -> Affine:
 def _larger(largest: Choose, *some: Sized | None) -> Sized | None:
     there = [one for one in some if one is not None]
     return largest(there) if there else None
-
-
-def _aligned(init: Affine, of: Fraction, to: Fraction) -> Affine:
-    """The power by which an initial matrix, or its transpose, multiplies entries of what is made of it: n^of of them,
-    and n^to of the product's."""
-    return init + Affine.number((max(of, to) + of - to) * HALF, len(init.slopes))
