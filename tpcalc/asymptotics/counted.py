@@ -76,16 +76,20 @@ class Counted:
         return SizeSolution(self, self.point(values), keep, tuple(map(tuple, directions)))
 
     def at(self, values: Mapping[sp.Symbol, sp.Expr], steps: int = 2, keep: Callable[[TermEntry], bool] | None = None,
-           directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
+           directions: Sequence[Sequence[Fraction]] = (), first: SizeSolution | None = None) -> SizeSolution:
         """The exponents of the first training steps at values of all symbols, rational numbers.
 
         keep: which terms are counted. directions: along which the point is thought of as moved a little, which breaks
-        ties, and by which the affine form that is active there is read off.
+        ties, and by which the affine form that is active there is read off. first: steps that are solved there already,
+        in which no terms but those that are kept count.
         """
         with in_names_of(self.equations.setting):
             self.entries.upto(steps)  # later steps read more of earlier ones
             found = self.start(values, keep, directions)
-            for t in range(steps):
+            if first is not None and first.scale == found.scale and all(
+                    swept is self.sweeps(t) for t, swept in enumerate(first.swept)):  # it has what later steps read
+                found.go_on(first)
+            for t in range(found.steps, steps):
                 if t and found.explosions:
                     break
                 found.solve(t)

@@ -20,6 +20,7 @@ from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Unknown
 from .parts import MEAN, Parts, in_stream, on_subsets, size_of_parts, union
 from .signs import require_signs
 from .solving import solve_sweep
+from .sweeps import UnknownSweep
 from .values import LARGE, LEAST, Scale, sum_of_values, exponent_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class SizeSolution:
         self.explosions: list[tuple[Unknown, int | Fraction | None]] = []
         self.forgets: dict[Unknown, int] = {}
         self.held = self.grows = self.settled = False
-        self.steps = 0
+        self.steps, self.swept = 0, list[list[UnknownSweep]]()
         self._weights: dict[Affine, int] = {}
         self._values: list[Parts | None] = []
         self._changed: list[int] = []  # when a node's value did last, and when its kids' were last read
@@ -177,6 +178,11 @@ class SizeSolution:
 
     # Steps.
 
+    def go_on(self, first: SizeSolution) -> None:
+        """Take over the steps of another solution at the same point."""
+        self.table, self.saturated, self.steps = dict(first.table), first.saturated, first.steps
+        self.explosions, self.forgets, self.swept = list(first.explosions), dict(first.forgets), list(first.swept)
+
     def solve(self, t: int) -> None:
         """The exponents of step t, when those of all earlier ones are known."""
         sweeps = self.counted.sweeps(t)
@@ -199,7 +205,7 @@ class SizeSolution:
         self._require_arguments(t)
         if t == 0:
             require_signs(self)
-        self.steps = t + 1
+        self.steps, self.swept = t + 1, [*self.swept[:t], sweeps]
 
     def _wrong(self, t: int) -> frozenset[Bend]:
         """The functions that are saturated and were not taken to be, or the other way round."""

@@ -203,7 +203,8 @@ class MatrixTerms:
         location = matrix, steps
         if location not in self.solved:
             keep = None if matrix is EVERY else lambda entry: self.matrix_of(entry) in (None, matrix)
-            self.solved[location] = self.counted.at(self.values, steps, keep, self.directions)
+            first = self.after(1) if location != (EVERY, 1) else None  # at first nothing is updated
+            self.solved[location] = self.counted.at(self.values, steps, keep, self.directions, first)
         return self.solved[location]
 
     def settled(self) -> SizeSolution:

@@ -181,6 +181,8 @@ class DepthSizes(PowerSizes):
         self.symbols = [symbols[name] for name in ("alpha", *self.trained)]
         self._order = [self.symbols.index(s) for s in self.terms.counted.parameters]
         self._known: dict[tuple[Point, Point | None, str | None], Forms] = {}
+        self._there: dict[tuple[Point, Point | None], MatrixTerms] = {}
+        self.terms.counted.entries.upto(2)  # what the second step reads of the first is found with it
         self.base = (Fraction(3), *(Fraction(4) + Fraction(i, 7) for i in range(self.size - 1)))
         self.far = Polytope.simplex((0, *[-FAR] * (self.size - 1)), 3 * FAR)  # branch multipliers do not grow
 
@@ -216,7 +218,8 @@ class DepthSizes(PowerSizes):
         if inner is not None and inner != point:
             way = towards(point, inner)
             directions = (tuple(way[i] for i in self._order), *directions)
-        reader, read = self._read(self.terms.there(values, directions), what)
+        there = self._there.setdefault((point, inner), self.terms.there(values, directions))
+        reader, read = self._read(there, what)
         return {name: [CountedForm(name, self._ours(form), bound, reader, form)
                        for one, bound in ones for form in one.forms] for name, ones in read.items()}
 

@@ -37,12 +37,12 @@ from .width_powers import WidthSettings, WidthSizes
 class SolvedPowers(Short, Aligned):
     """What is left of the powers of L that one sets where wishes are met.
 
-    region: polytopes in the free powers, in the order of ``powers``, {(parameter, setting): symbol}, empty where
-    wishes exclude each other; exponents: the same polytopes in alpha and the gammas, in the order of ``symbols``.
-    recipe: one parametrization of it, None where there is none; settings: the powers that it sets. reasons: by facet,
-    and by equation, of the region, the term of the program that makes it and the rule by which it counts. conflict: the
+    region: polytopes in the free powers, in the order of ``powers``, {(parameter, setting): symbol}, empty where wishes
+    exclude each other; exponents: the same polytopes in alpha and the gammas, in the order of ``symbols``. recipe: one
+    parametrization of it, None where there is none; settings: the powers that it sets. reasons: by facet, and by
+    equation, of the region, the term of the program that makes it and the rule by which it counts. conflict: the
     smallest set of wishes that are known to exclude each other, each with its reason, None where there is an answer.
-    assumed: what the region takes for granted.
+    assumed: what the region takes for granted; grows: the variable, "L" or "n".
 
     >>> import tpcalc as tp
     >>> found = tp.solve(tp.ResNet(), want=("stable", "nontrivial", "diverse"))
@@ -111,20 +111,21 @@ class SolvedPowers(Short, Aligned):
 
 def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: Mapping[Key, Any] | None = None,
           minimize: Key | None = None, maximize: Key | None = None) -> SolvedPowers:
-    """The powers of the depth L with which a network trained by an optimizer does what is wished for.
+    """The powers of the depth L, or the width n, with which a network trained by an optimizer does what is wished for.
 
     Parameters
     ----------
     net:
-        a ``tp.ResNet`` or a ``tp.Transformer`` with frozen embedding and readout; default the linear residual network.
+        a ``tp.ResNet`` or a ``tp.Transformer`` with frozen embedding and readout, for powers of L; default the linear
+        residual network. A ``tp.width.Perceptron``, for powers of n; it is always to be stable and faithful.
     opt:
         an optimizer or its name, default plain SGD. Its weight decay is set too where it is not 0, its eps where it has
         one.
     want:
         names of wishes; ``print(tpcalc.wishes.wish_table())`` says what they are.
     fixed:
-        powers of L that are given, {(parameter, setting): power}: "multiplier" of "*", the branches; "lr", "eps" and
-        "decay" of a parameter's name or of "*", all of them; the more special one wins.
+        powers that are given, {(parameter, setting): power}: "multiplier" of "*", the branches; "lr", "eps" and
+        "decay" of a parameter's name or of "*", all of them; in width "init" and "lr"; the more special one wins.
     minimize, maximize:
         such a pair: its power (of "*", the sum over all parameters) is to be as small, or as large, as it can be in
         ``recipe``.
