@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Iterable, Sequence
 
 from .affine import Affine
@@ -33,6 +34,13 @@ class Polytope:
         walls = [Affine(unit, -x) for unit, x in zip(units, start)]
         tips = [tuple(x + room * u for x, u in zip(start, unit)) for unit in units]
         return cls((*walls, Affine((Fraction(-1),) * size, Fraction(total))), tuple(sorted([start, *tips])))
+
+    @classmethod
+    def box(cls, far: int, size: int) -> "Polytope":
+        """Coordinates between -far and far."""
+        walls = tuple(Affine(tuple(Fraction(sign * (i == j)) for j in range(size)), Fraction(far))
+                      for i in range(size) for sign in (1, -1))
+        return cls(walls, tuple(product((Fraction(-far), Fraction(far)), repeat=size)))
 
     @property
     def is_empty(self) -> bool:

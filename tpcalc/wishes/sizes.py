@@ -9,6 +9,7 @@ from typing import Iterable, NamedTuple, Sequence
 import sympy as sp
 
 from ..asymptotics import CHANGE, KET, SCALAR, Unknown
+from ..asymptotics.cells import FAR
 from ..asymptotics.explain import RULES, named
 from ..asymptotics.values import LARGE, unit_directions, towards
 from ..classification.counted import Judged
@@ -34,7 +35,6 @@ IN_TRAINING = (*CHANGES, LATE, FROM_STEP_TO_STEP)
 
 
 BEFORE = "before training"
-FAR = 16  # what happens beyond is what happens there
 
 
 def update_of(matrix: str) -> str:

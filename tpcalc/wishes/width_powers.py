@@ -9,6 +9,7 @@ from typing import Iterable, Mapping, Sequence
 
 import sympy as sp
 
+from ..asymptotics.cells import FAR
 from ..classification.faithful import direction_power
 from ..errors import NotCovered
 from ..orders import Affine
@@ -18,7 +19,7 @@ from ..programs import SGD, Muon, NormalizedSGD
 from ..programs.updates import Optimizer
 from ..width.layers import LayerPowers, Perceptron, Sized, layer_powers
 from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerCondition, PowerSettings
-from .sizes import CHANGES, FAR, GROWTH, Form, Forms, PowerSizes, Reason, effect_of, update_of
+from .sizes import CHANGES, GROWTH, Form, Forms, PowerSizes, Reason, effect_of, update_of
 
 SAMPLE = "one sample at every step, whose gradients are of rank one, stands for batches that stay as n grows"
 STABLE = "training is counted where hidden layers start at order one and it is stable, which is always wished for"
