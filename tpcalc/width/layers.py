@@ -52,14 +52,14 @@ class Perceptron:
         return (Fraction(0), *(Fraction(int(one.p), int(one.q)) for one in self.widths), Fraction(0))  # type: ignore
 
 
-class Sized(NamedTuple):
+class SizedProduct(NamedTuple):
     """A power of n, and the product that has it, in words."""
 
     power: Affine
     product: str
 
 
-Choose = Callable[[Iterable[Sized]], Sized]  # the largest
+Choose = Callable[[Iterable[SizedProduct]], SizedProduct]  # the largest
 Direction = Callable[[Affine, Fraction], Affine]  # from an entry of the gradient, and n rows times n columns
 
 
@@ -68,9 +68,9 @@ class LayerPowers:
     """Sizes of a perceptron's layers: starts: of h, before training; changes: the largest of the updates' of h; own: of
     what a layer's own updates make of what it acts on, None where there are none. The last layer's h is the output."""
 
-    starts: tuple[Sized, ...]
-    changes: tuple[Sized | None, ...]
-    own: tuple[Sized | None, ...]
+    starts: tuple[SizedProduct, ...]
+    changes: tuple[SizedProduct | None, ...]
+    own: tuple[SizedProduct | None, ...]
 
 
 def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affine], direction: Direction,
@@ -85,8 +85,8 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
     """
     m, count = net.powers, len(inits)
     one = Affine.number(0, len(inits[0].slopes))
-    starts = tuple(Sized(init + _number(one, m[l] * HALF), f"W{l + 1} x{l}") for l, init in enumerate(inits))
-    own: list[Sized | None] = [None] * count
+    starts = tuple(SizedProduct(init + _number(one, m[l] * HALF), f"W{l + 1} x{l}") for l, init in enumerate(inits))
+    own: list[SizedProduct | None] = [None] * count
     along, passed = list(own), list(own)  # changes along a layer's gradient, and what a matrix makes of those below
     for later in (False, True):
         back, moved = one, one  # entries of the derivative in the layer above, and of that one's update
@@ -97,17 +97,18 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
                     ways.append(moved + _number(one, m[l + 2]))
                 ways += [by.power + ways[0] * times for by, times in ((passed[l + 1], 1), (along[l + 1], 2))
                          if later and by is not None]
-                back = back + largest(Sized(way, "") for way in ways).power
+                back = back + largest(SizedProduct(way, "") for way in ways).power
             if alone in (None, l):
                 moved = direction(back, m[l] + m[l + 1]) + rates[l]
-                own[l] = _larger(largest, own[l], Sized(moved + _number(one, m[l]), f"(update of W{l + 1}) x{l}"))
+                acted = SizedProduct(moved + _number(one, m[l]), f"(update of W{l + 1}) x{l}")
+                own[l] = _larger(largest, own[l], acted)
         for l in range(count):
             below, change = (along[l - 1], _larger(largest, along[l - 1], passed[l - 1])) if l else (None, None)
             name = f"W{l + 1} (change of x{l})"
-            aligned = None if below is None else Sized(
+            aligned = None if below is None else SizedProduct(
                 below.power + inits[l] + _number(one, m[l] - m[l + 1] * HALF), name)
             along[l] = _larger(largest, along[l], own[l], aligned)
-            other = None if change is None else Sized(change.power + inits[l] + _number(one, m[l] * HALF), name)
+            other = None if change is None else SizedProduct(change.power + inits[l] + _number(one, m[l] * HALF), name)
             passed[l] = _larger(largest, passed[l], other, aligned)
     return LayerPowers(starts, tuple(_larger(largest, *both) for both in zip(along, passed)), tuple(own))
 
@@ -116,6 +117,6 @@ def _number(like: Affine, value: Fraction) -> Affine:
     return Affine.number(value, len(like.slopes))
 
 
-def _larger(largest: Choose, *some: Sized | None) -> Sized | None:
+def _larger(largest: Choose, *some: SizedProduct | None) -> SizedProduct | None:
     there = [one for one in some if one is not None]
     return largest(there) if there else None

@@ -17,7 +17,7 @@ from ..orders.polytope import Point, Polytope
 from ..parametrizations import WidthScaling
 from ..programs import SGD, Muon, NormalizedSGD
 from ..programs.updates import Optimizer
-from ..width.layers import LayerPowers, Perceptron, Sized, layer_powers
+from ..width.layers import LayerPowers, Perceptron, SizedProduct, layer_powers
 from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerCondition, PowerSettings
 from .sizes import CHANGES, GROWTH, Form, Forms, PowerSizes, Reason, effect_of, update_of
 
@@ -58,7 +58,7 @@ class WidthSizes(PowerSizes):
         return entry * self._degree - Affine.number(size * HALF * self._by_norm, self.size)
 
     def asked(self, names: Iterable[str], point: Point, inner: Point | None = None) -> Forms:
-        def largest(some: Iterable[Sized]) -> Sized:
+        def largest(some: Iterable[SizedProduct]) -> SizedProduct:
             return max(some, key=lambda one: (one.power.at(point), one.power.at(inner or point), one.power))
 
         minus = [Affine(tuple(Fraction(-(i == j)) for j in range(self.size)), Fraction(0)) for i in range(self.size)]
@@ -74,7 +74,7 @@ class WidthSizes(PowerSizes):
                            for one in ([largest(sizes)] if sizes else [])]
         return found
 
-    def _named(self, name: str, counted) -> list[Sized]:  # type: ignore[no-untyped-def]
+    def _named(self, name: str, counted) -> list[SizedProduct]:  # type: ignore[no-untyped-def]
         together = counted(None)
         for number, matrix in enumerate(self.trained):
             alone = {update_of(matrix): lambda one: one.own[number], effect_of(matrix): lambda one: one.changes[-1]}
