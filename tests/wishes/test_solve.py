@@ -103,6 +103,17 @@ def test_regions_end_where_verdicts_do(net: tp.ResNet, opt: object) -> None:
     assert {(name, meets) for name in ("stable", "nontrivial", "diverse") for meets in (True, False)} <= seen
 
 
+def test_a_weight_decay_moves_no_wall_of_what_updates_do() -> None:
+    net, opt, draw = tp.ResNet("tanh"), tp.AdamW(0.1), random.Random(11)
+    for want in (("stable",), ("stable", "nontrivial"), ("stable", "diverse"), ("stable", "every matrix learns")):
+        found = tp.solve(net, opt, want=want)
+        assert "what weight decay changes by itself is no update here" in found.assumed
+        for region in found.exponents:
+            for point in places(region, draw):
+                verdict = tp.classify(scale(net, point), net, opt)
+                assert known(found, *point) == all(MET[one](verdict) for one in want), (want, point)
+
+
 def test_what_is_complete_beyond_what_is_stable() -> None:
     """Through a kink an update is as much larger as its root, and in a product as the other, whatever grows."""
     net = tp.ResNet("relu", "mlp", matrices=3)
@@ -234,6 +245,8 @@ def test_bad_input_is_refused(given: dict, said: str) -> None:
 
 
 def test_what_no_rule_covers_is_refused_by_name() -> None:
+    with pytest.raises(tp.NotCovered, match="clipping"):
+        tp.solve(opt=tp.Clipped(tp.SGD(), norm=1.0))
     with pytest.raises(tp.NotCovered, match="init"):
         tp.solve(fixed={("*", "init"): -1})
     with pytest.raises(tp.NotCovered, match="frozen"):
