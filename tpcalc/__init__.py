@@ -31,10 +31,11 @@ HOMES = {
     ".results": "Run",
     ".studies": "convergence kernel_fn transfer",
     ".width": "meta_principled ntk_exponent web",
+    ".wishes": "solve",
 }
 PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
             "lowering", "methods", "parametrizations", "programs", "propagators", "results", "studies",
-            "theory", "width")
+            "theory", "width", "wishes")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"

@@ -6,6 +6,7 @@ from . import calculus as calculus, classification as classification, groups as 
 from . import kernels as kernels, ledger as ledger, limits as limits, lowering as lowering, methods as methods
 from . import parametrizations as parametrizations, programs as programs, propagators as propagators, results as results
 from . import studies as studies, theory as theory, width as width
+from . import wishes as wishes
 from .calculus import kets as kets
 from .classification import audit as audit, classify as classify, named_recipes as named_recipes
 from .classification import phase_diagram as phase_diagram, recipe as recipe
@@ -26,6 +27,7 @@ from .programs.program import Program as Program
 from .results import Run as Run
 from .studies import convergence as convergence, kernel_fn as kernel_fn, transfer as transfer
 from .width import meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web
+from .wishes import solve as solve
 
 __version__: str
 __all__: list[str]

@@ -73,7 +73,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
     "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
     "half or one": {"a number as text"}, "pair of reals": {"falling numbers", "halves", "a far pair"}, "layers": {"7"},
-    "schedule": {"range"},
+    "schedule": {"range"}, "wishes": {"an empty list"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
     "texts": {"an empty list", "a list of words"}, "rows": {"a matrix"},
     "targets": {"falling numbers", "halves", "a pair", "a far pair", "a matrix"},
@@ -108,6 +108,8 @@ OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothin
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt", "from_zero": "nothing", "updates": "whole"},
+    "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
+              "minimize": "optional nothing", "maximize": "optional nothing"},
     "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
         "net": "optional net", "scale": "optional nothing"},

@@ -140,7 +140,7 @@ def _verdict(name: str, scale: Scaling, e: Exponents, ratio: sp.Expr, partners: 
 def training_terms(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
     """The terms of a network's training by SGD at a scaling, written once for all scalings."""
     try:
-        terms, names = _in_symbols(net, opt), symbols_of(net)
+        terms, names = in_symbols(net, opt), symbols_of(net)
     except NoStreams:  # what its layers do may depend on alpha
         return MatrixTerms.of(counted_program(net, opt, scale))
     values = {names["alpha"]: scale.alpha, **{names[name]: scale.update_exponent(name)
@@ -154,7 +154,7 @@ def symbols_of(net: Judged) -> dict[str, sp.Symbol]:
 
 
 @lru_cache(maxsize=16)
-def _in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
+def in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
     return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))))
 
 
@@ -162,13 +162,14 @@ def _in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
 class MatrixTerms:
     """The terms of a training's first steps, each update's with the matrix that it is of; source: the program.
 
-    values: of the symbols in the program; brought: which matrices bring which terms, as far as that was asked, shared
-    with other values; solved: what was evaluated at these.
+    values: of the symbols in the program, thought of as moved a little along directions; brought: which matrices bring
+    which terms, as far as that was asked, shared with other values; solved: what was evaluated at these.
     """
 
     source: Program
     counted: Counted
     values: Mapping[sp.Symbol, sp.Expr] = field(default_factory=dict)
+    directions: Sequence[Point] = ()
     brought: dict[tuple[int, sp.Expr], str | None] = field(default_factory=dict, compare=False, repr=False)
     solved: dict[tuple[object, int], SizeSolution] = field(default_factory=dict, compare=False, repr=False)
 
@@ -191,13 +192,13 @@ class MatrixTerms:
         """Are all terms reached, as in networks that are linear in vectors?"""
         return is_linear_program(self.source)
 
-    def there(self, values: Mapping[sp.Symbol, sp.Expr]) -> MatrixTerms:
+    def there(self, values: Mapping[sp.Symbol, sp.Expr], directions: Sequence[Point] = ()) -> MatrixTerms:
         """The terms at values of all symbols; ``NotCovered`` where one is no rational number."""
         for name, value in values.items():
             if not value.is_Rational:
                 raise NotCovered(f"{name}: got {value}; expected rational numbers, for "
                                  "exponents are affine forms with rational coefficients")
-        return replace(self, values=values, solved={})
+        return replace(self, values=values, directions=directions, solved={})
 
     def after(self, steps: int, matrix: object = EVERY) -> SizeSolution:
         """The first training steps, with updates of all matrices, of one, or of none, where None is given."""
@@ -205,7 +206,7 @@ class MatrixTerms:
         if location not in self.solved:
             keep = None if matrix is EVERY else lambda entry: self.matrix_of(entry) in (None, matrix)
             first = None if matrix is EVERY else self._before_updates(steps)
-            self.solved[location] = self.counted.at(self.values, steps, keep, first=first)
+            self.solved[location] = self.counted.at(self.values, steps, keep, self.directions, first)
         return self.solved[location]
 
     def _before_updates(self, steps: int) -> SizeSolution:
@@ -213,14 +214,14 @@ class MatrixTerms:
         self.counted.entries.upto(steps)
         location = FIRST, len(self.counted.entries.of)
         if location not in self.solved:
-            self.solved[location] = self.counted.at(self.values, 1)
+            self.solved[location] = self.counted.at(self.values, 1, directions=self.directions)
         return self.solved[location]
 
     def settled(self) -> SizeSolution:
         """The steps that decide those of all, of all matrices together."""
         location = EVERY, 0
         if location not in self.solved:
-            self.solved[location] = self.counted.settled(self.values)
+            self.solved[location] = self.counted.settled(self.values, directions=self.directions)
         return self.solved[location]
 
     def together(self, updates: int = 1) -> tuple[SizeSolution, Exponents]:
@@ -300,7 +301,7 @@ class MatrixTerms:
         """Those exponents on all regions of the symbols' space, wherever the network does not explode at first."""
         def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
             values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
-            solution = self.counted.at(values, 2, lambda entry: self.matrix_of(entry) in (None, matrix), directions)
+            solution = self.there(values, directions).after(2, matrix)
             return evaluated_exponents(solution,
                                        exponents_of_kets(solution, self.source, exact=self.exact, at_first=False))
 

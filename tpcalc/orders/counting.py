@@ -20,7 +20,7 @@ from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
 from .affine import Affine, point_of
 from .cell import Cell as Cell
-from .elimination import dependency_order, lost, present, solve
+from .elimination import dependency_order, least_solution, lost, present
 from .exponent import Exponent
 from .region import Region
 from .said import in_names_of
@@ -65,7 +65,7 @@ class Steps:
         """A step's exponents, on parts of the cell."""
         contributions = self.upto(t)
         sweeps, by_target = dependency_order([one for one in contributions if one.target.step == t])
-        return [replace(cell, contributions=contributions) for cell in solve(before, sweeps, by_target)]
+        return [replace(cell, contributions=contributions) for cell in least_solution(before, sweeps, by_target)]
 
 
 def settled_orders(recursion: RecursionEquations, most: int = 6, at: Values = ()) -> Orders:

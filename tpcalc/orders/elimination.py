@@ -55,13 +55,14 @@ def present(found: list[Contribution]) -> tuple[Contribution, ...]:
     return tuple(one for one in found if present.issuperset(one.factors))
 
 
-def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity, list[Contribution]]) -> list[Cell]:
+def least_solution(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity, list[Contribution]]
+                   ) -> list[Cell]:
     """Solve one sweep after the other; where a guard has both signs, go on with the part where it holds."""
     for number, sweep in enumerate(sweeps):
         forgetting = Forgetting.of(cell.region, cell.exponents, [one for u in sweep for one in by_target.get(u, [])])
         if isinstance(forgetting, Affine):  # it forgets on a part of the region
             parts = [cell.on(cell.region.where(forgetting, relation)) for relation in ("<=", ">")]
-            return [done for part in parts for done in solve(part, sweeps[number:], by_target)]
+            return [done for part in parts for done in least_solution(part, sweeps[number:], by_target)]
         solved = _eliminate(cell, sweep, by_target, forgetting)
         if isinstance(solved, GrowingLoop):
             _require_one_sign(sweep, by_target)
@@ -69,8 +70,8 @@ def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity
             rate = solved.quantity, solved.weight.pruned(broken.region)
             broken = replace(lost(broken, set(sweep)), explosions=(*broken.explosions, rate))
             bounded = cell.region.where(solved.form, "<=")
-            return [*solve(broken, sweeps[number + 1:], by_target),
-                    *([] if bounded.is_empty else solve(cell.on(bounded), sweeps[number:], by_target))]
+            return [*least_solution(broken, sweeps[number + 1:], by_target),
+                    *([] if bounded.is_empty else least_solution(cell.on(bounded), sweeps[number:], by_target))]
         cell = solved
     return [cell]
 

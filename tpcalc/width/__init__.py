@@ -10,6 +10,7 @@ from .features import feature_exponent as feature_exponent
 from .forward_equations import Differentials as Differentials, forward_equations as forward_equations
 from .hidden_width import BlockLimit as BlockLimit, block_limit as block_limit
 from .hierarchy import ntk_exponent as ntk_exponent
+from .layers import Perceptron as Perceptron
 from .measured import MeasuredDifferential as MeasuredDifferential
 from .measured import measure_differentials as measure_differentials, measure_type_two as measure_type_two
 from .principles import Principles as Principles, Requirement as Requirement, principles as principles
