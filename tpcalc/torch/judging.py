@@ -23,7 +23,8 @@ EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
 STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
 SEEDS = 3
-NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam"}
+NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
+         "Lion": "lion"}
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
