@@ -39,8 +39,14 @@ def live_layers(make: Callable[..., Model], small: Mapping[str, object], large: 
                 batch: object, depth_key: str) -> LiveLayers:
     """The layers of the models that a script builds; ``ValueError`` where the larger one has no more of them."""
     found = LiveLayers(*(observed(build(make, config, seed=0), loss, batch)[0] for config in (small, large)))
+    if not all(one.streams[0].branches for one in (found.small, found.large)):
+        raise NotCovered(NO_STREAM)
     if not found.growing:
         raise ValueError(GROWS.format(depth_key))
+    for name, places in found.shared.items():
+        if any(use.how == "matrix" and found.large.place(use) in places for use in found.large.uses_of(name)):
+            raise NotCovered(f"{name}: got a matrix that several layers share, for whose updates no power of the depth "
+                             "is known; expected layers with matrices of their own")
     return found
 
 
@@ -55,18 +61,14 @@ class LayerGroup:
 
 
 class LiveLayers:
-    """Groups of parameters of models that differ in their depth, from the least and the largest of them.
-
-    Raises ``NotCovered`` where there is no residual stream, and for a matrix that several layers share.
-    """
+    """Groups of parameters of models that differ in their sizes, from the least and the largest of them. shared: those
+    that several layers use, with where."""
 
     def __init__(self, small: RecordedNetwork, large: RecordedNetwork) -> None:
         self.small, self.large = small, large
         counts = [[len(one) for one in layers(*pair)] for pair in ((small, large), (large, small))]
-        if not all(one.streams[0].branches for one in (small, large)):
-            raise NotCovered(NO_STREAM)
         self.growing = {i for i, (one, two) in enumerate(zip(*counts)) if one != two}
-        self.shared = _shared(large, self.inside(large)) if self.growing else set()
+        self.shared = _shared(large, self.inside(large))
         self.stems = grown_counters(small.tape.shapes, large.tape.shapes)
         self.counts = Counter(self.keys(small).values())
         self.groups = self._grouped()
@@ -136,17 +138,14 @@ def _text(text: str, names: Sequence[str], how_many: int) -> str:
     return some if not text else text if how_many == 1 else f"{text} ({some})"
 
 
-def _shared(network: RecordedNetwork, inside: set[tuple[int, int]]) -> set[str]:
-    """Parameters that several layers use; raises ``NotCovered`` for matrices."""
+def _shared(network: RecordedNetwork, inside: set[tuple[int, int]]) -> dict[str, set[OpLocation]]:
+    """Parameters that several layers use."""
     found: dict[str, set[OpLocation]] = defaultdict(set)
     for use in network.uses:
         place = network.place(use)
         if (place.stream, place.branch) in inside:
             found[use.parameter].add(place)
-            if use.how == "matrix" and len(found[use.parameter]) > 1:
-                raise NotCovered(f"{use.parameter}: got a matrix that several layers share, for whose updates no power "
-                                 "of the depth is known; expected layers with matrices of their own")
-    return {name for name, places in found.items() if len(places) > 1}
+    return {name: places for name, places in found.items() if len(places) > 1}
 
 
 def _on_stream(network: RecordedNetwork) -> set[OpLocation]:

@@ -132,11 +132,16 @@ def _sizes(step: FirstStep, gradient: Tensor, scale: float) -> dict[str, float]:
 
 
 class LocalGradients:
-    """Gradients of what layers hand on, in their own parameters. patterns: parameter -> the group's; signals: parameter
-    behind the stream -> root mean square of what its product becomes."""
+    """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; from_start: whether
+    sizes are beside the stream where it begins, however it grows, and not beside that in front of a layer; patterns:
+    parameter -> the group's; signals: parameter behind the stream -> root mean square of what its product becomes;
+    late: parameters of layers in front of which the stream has grown by more than ``GROWTH``."""
 
-    def __init__(self, network: RecordedNetwork, live: LiveLayers) -> None:
+    def __init__(self, network: RecordedNetwork, live: LiveLayers, draw: int = 0,
+                 from_start: bool = False) -> None:
         self.network, self.live, self.at = network, live, StreamLocations(network, live)
+        self.draw, self.from_start = draw, from_start
+        self.late: set[str] = set()
         self.keys = live.keys(network)
         self.groups = live.groups_of(network)
         self.patterns = {name: group.pattern for name, group in self.groups.items()}
@@ -180,8 +185,11 @@ class LocalGradients:
         found: dict[str, int] = {}
         for key, layers in members.items():
             stride = max(1, round(len(layers) / max(1, self.live.counts[key])))
-            some = {name: known[name].front for i, (of, name) in enumerate(sorted(layers)) if (i + 1) % stride == 0
-                    and not rms_of(self.value(known[name].front)) > GROWTH * rms_of(self.value(began[of]))}
+            ends = [(of, name) for i, (of, name) in enumerate(sorted(layers)) if (i + 1) % stride == 0]
+            self.late.update(name for of, name in layers
+                             if rms_of(self.value(known[name].front)) > GROWTH * rms_of(self.value(began[of])))
+            some = {name: began[of] for of, name in ends} if self.from_start else {
+                name: known[name].front for of, name in ends if name not in self.late}
             of, name = min(layers)
             found.update(some or {name: began[of]})
         return found
@@ -219,7 +227,7 @@ class LocalGradients:
         if source is None:
             return {}
         value = self.value(after)
-        drawn = torch.randn(value.shape, generator=torch.Generator().manual_seed(0)).to(value)
+        drawn = torch.randn(value.shape, generator=torch.Generator().manual_seed(self.draw)).to(value)
         slopes = torch.autograd.grad([source], list(parameters.values()), [drawn], retain_graph=True, allow_unused=True)
         scale = max(float(drawn.norm()) * float(self.value(front).double().norm()), TINY)
         return {name: (slope, scale) for name, slope in zip(parameters, slopes) if slope is not None}

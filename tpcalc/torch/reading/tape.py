@@ -199,7 +199,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 tensor = self.tape.values[number]
                 if self.known.get(id(tensor)) == number:
                     kept[number] = tensor
-                    if tensor.requires_grad:
+                    if tensor.grad_fn is not None:
                         self.tape.edges[number] = get_gradient_edge(tensor)
                     self.tape.values[number] = tensor.detach().clone()
         return kept
@@ -251,11 +251,16 @@ def record(model: Model, batch: object, answers: Sequence[object] | None = None)
 
     answers: what ``.item()`` is to say, for models on the meta device. Raises ``NotCovered`` where none is left.
     """
+    return record_call(in_evaluation(model), lambda: run_on(model, batch), batch, answers)[0]
+
+
+def in_evaluation(model: Model) -> Model:
+    """The model in evaluation, but with statistics of the batch in batch norms."""
     model.eval()
     for module in model.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.train()
-    return record_call(model, lambda: run_on(model, batch), batch, answers)[0]
+    return model
 
 
 def record_call(model: Model, call: Callable[[], object], batch: object,
