@@ -132,15 +132,15 @@ def _sizes(step: FirstStep, gradient: Tensor, scale: float) -> dict[str, float]:
 
 
 class LocalGradients:
-    """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; from_start: whether
-    sizes are beside the stream where it begins, however it grows, and not beside that in front of a layer; patterns:
-    parameter -> the group's; signals: parameter behind the stream -> root mean square of what its product becomes;
-    late: parameters of layers in front of which the stream has grown by more than ``GROWTH``."""
+    """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; any_growth: whether
+    layers count however the stream in front of them has grown; patterns: parameter -> the group's; signals: parameter
+    behind the stream -> root mean square of what its product becomes; late: parameters of layers behind which the
+    stream has grown by more than ``GROWTH``."""
 
     def __init__(self, network: RecordedNetwork, live: LiveLayers, draw: int = 0,
-                 from_start: bool = False) -> None:
+                 any_growth: bool = False) -> None:
         self.network, self.live, self.at = network, live, StreamLocations(network, live)
-        self.draw, self.from_start = draw, from_start
+        self.draw, self.any_growth = draw, any_growth
         self.late: set[str] = set()
         self.keys = live.keys(network)
         self.groups = live.groups_of(network)
@@ -186,10 +186,9 @@ class LocalGradients:
         for key, layers in members.items():
             stride = max(1, round(len(layers) / max(1, self.live.counts[key])))
             ends = [(of, name) for i, (of, name) in enumerate(sorted(layers)) if (i + 1) % stride == 0]
-            self.late.update(name for of, name in layers
-                             if rms_of(self.value(known[name].front)) > GROWTH * rms_of(self.value(began[of])))
-            some = {name: began[of] for of, name in ends} if self.from_start else {
-                name: known[name].front for of, name in ends if name not in self.late}
+            self.late.update(name for of, name in layers if self._has_grown(began[of], known[name].after))
+            some = {name: known[name].front for of, name in ends
+                    if self.any_growth or not self._has_grown(began[of], known[name].front)}
             of, name = min(layers)
             found.update(some or {name: began[of]})
         return found
@@ -219,6 +218,9 @@ class LocalGradients:
 
     def value(self, number: int) -> Tensor:
         return self.network.tape.values[number].detach()
+
+    def _has_grown(self, start: int, number: int) -> bool:
+        return rms_of(self.value(number)) > GROWTH * rms_of(self.value(start))
 
     def _pulled(self, front: int, after: int, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
         """name -> (gradient of a tensor along a direction that is drawn, that direction's size times that of the one

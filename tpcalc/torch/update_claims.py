@@ -101,7 +101,7 @@ class UpdateClaims:
         """Group of parameters -> by how much one update of a layer's changes the stream; stream -> what enters it. Not
         of layers of the base that the stream outgrows: no limit in depth is near."""
         parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
-        local, found = LocalGradients(network, live, seed, from_start=True), defaultdict[str, list[float]](list)
+        local, found = LocalGradients(network, live, seed, any_growth=True), defaultdict[str, list[float]](list)
         slopes = local.slopes(parameters)
         value.backward()
         unknown = {*_where_eps_rules(network), *_in_front_of_softmax(network), *self._of_other_shapes(network),
