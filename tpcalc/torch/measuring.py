@@ -135,13 +135,14 @@ class LocalGradients:
     """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; any_growth: whether
     layers count however the stream in front of them has grown; patterns: parameter -> the group's; signals: parameter
     behind the stream -> root mean square of what its product becomes; late: parameters of layers behind which the
-    stream has grown by more than ``GROWTH``."""
+    stream has grown by more than ``GROWTH``; grown: by how much in front of them."""
 
     def __init__(self, network: RecordedNetwork, live: LiveLayers, draw: int = 0,
                  any_growth: bool = False) -> None:
         self.network, self.live, self.at = network, live, StreamLocations(network, live)
         self.draw, self.any_growth = draw, any_growth
         self.late: set[str] = set()
+        self.grown: dict[str, float] = {}
         self.keys = live.keys(network)
         self.groups = live.groups_of(network)
         self.patterns = {name: group.pattern for name, group in self.groups.items()}
@@ -184,6 +185,8 @@ class LocalGradients:
                 members[self.keys[name]].append((where.of, name))
         found: dict[str, int] = {}
         for key, layers in members.items():
+            self.grown.update((name, rms_of(self.value(known[name].front)) / max(TINY, rms_of(self.value(began[of]))))
+                              for of, name in layers)
             stride = max(1, round(len(layers) / max(1, self.live.counts[key])))
             ends = [(of, name) for i, (of, name) in enumerate(sorted(layers)) if (i + 1) % stride == 0]
             self.late.update(name for of, name in layers if self._has_grown(began[of], known[name].after))

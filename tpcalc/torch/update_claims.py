@@ -56,8 +56,9 @@ class UpdateClaims:
             live = live or LiveLayers(*(network for network, _ in runs))
             small, large = (self._sizes(model, *run, live, seed, run is runs[1]) for model, run in zip(models, runs))
             for key in small.keys() & large.keys():
-                if min(small[key], large[key]) > TINY:
-                    logs[key].append(math.log(large[key] / small[key]) - self._power(key))
+                if min(*small[key], *large[key]) > TINY:
+                    off = [math.log(b / a) - self._power(key) for a, b in zip(small[key], large[key])]
+                    logs[key].append(0.0 if min(off) < 0 < max(off) else min(off, key=abs))
             found = [self._claim(key, values) for key, values in logs.items()]
             if all(claim.holds for claim in found):
                 break
@@ -97,11 +98,12 @@ class UpdateClaims:
         return power * sum(math.log(one.factor) for one in entry.growths if one.symbol == "L")
 
     def _sizes(self, model: Model, network: RecordedNetwork, value: Tensor, live: LiveLayers, seed: int,
-               is_target: bool) -> dict[str, float]:
-        """Group of parameters -> by how much one update of a layer's changes the stream; stream -> what enters it. Not
-        of layers of the base that the stream outgrows: no limit in depth is near."""
+               is_target: bool) -> dict[str, tuple[float, float]]:
+        """Group of parameters -> by how much one update of a layer's changes the stream, beside that in front of it and
+        beside where it begins, between which a limit in depth does not tell; stream -> what enters it. Not of layers of
+        the base that the stream outgrows: no limit in depth is near."""
         parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
-        local, found = LocalGradients(network, live, seed, any_growth=True), defaultdict[str, list[float]](list)
+        local, found = LocalGradients(network, live, seed, any_growth=True), defaultdict[str, list[tuple[float, float]]](list)
         slopes = local.slopes(parameters)
         value.backward()
         unknown = {*_where_eps_rules(network), *_in_front_of_softmax(network), *self._of_other_shapes(network),
@@ -111,17 +113,19 @@ class UpdateClaims:
             if push is None or name in unknown or not self._is_claimed(entry, network.uses_of(name)[0]):
                 continue
             pattern = local.patterns[name]
-            size = float(slope.norm()) / scale * _of_output(local, name)
-            reach = size if _degree(entry.optimizer) else _aligned(push, entry.optimizer == SIGN)
-            found[pattern].append((entry.factor("lr") if is_target else 1.0) * size * reach)
+            size, degree = float(slope.norm()) / scale * _of_output(local, name), _degree(entry.optimizer)
+            rate = entry.factor("lr") if is_target else 1.0
+            size = rate * size * (size if degree else _aligned(push, entry.optimizer == SIGN))
+            found[pattern].append((size, size * local.grown.get(name, 1.0)**(1 + degree)))
             self.entries[pattern] = entry
             self.about.setdefault(pattern, f"{name}; {network.uses_of(name)[0].op.place}")
         for stream, entries in zip(network.streams, local.at.entries):
             for number in entries[:1] if stream.branches else ():
                 key, maker = f"stream {stream.index}", network.tape.maker(number)
                 self.about[key] = key if maker is None else f"{key}; {maker.place}"
-                found[key] = [rms_of(local.value(number))]
-        return {key: sum(values) / len(values) for key, values in found.items() if values}
+                found[key] = [(rms_of(local.value(number)),) * 2]
+        return {key: (sum(a for a, _ in sizes) / len(sizes), sum(b for _, b in sizes) / len(sizes))
+                for key, sizes in found.items()}
 
 
 def _of_output(local: LocalGradients, name: str) -> float:
