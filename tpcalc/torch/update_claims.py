@@ -103,7 +103,8 @@ class UpdateClaims:
         beside where it begins, between which a limit in depth does not tell; stream -> what enters it. Not of layers of
         the base that the stream outgrows: no limit in depth is near."""
         parameters = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
-        local, found = LocalGradients(network, live, seed, any_growth=True), defaultdict[str, list[tuple[float, float]]](list)
+        local = LocalGradients(network, live, seed, any_growth=True)
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
         slopes = local.slopes(parameters)
         value.backward()
         unknown = {*_where_eps_rules(network), *_in_front_of_softmax(network), *self._of_other_shapes(network),
