@@ -197,8 +197,23 @@ def test_settings_that_an_optimizer_does_not_have_are_refused() -> None:
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="sgd").groups(model, 1e-3, eps=1e-8)
     with pytest.raises(ValueError, match="^odd: got a parameter that the plan does not know"):
         plan_shapes(gpt(2, 32), gpt(4, 32)).groups(model_of({"odd": (3,)}), 1e-3)
-    with pytest.raises(ValueError, match="^optimizer: got 'lion'"):
-        plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="lion")
+    with pytest.raises(ValueError, match="^eps: got 1e-08; lion has none"):
+        plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="lion").groups(model, 1e-3, eps=1e-8)
+    with pytest.raises(ValueError, match="^optimizer: got 'adagrad'"):
+        plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="adagrad")
+
+
+def test_lions_directions_have_a_fixed_size_as_those_of_adam_without_eps_have() -> None:
+    model = model_of(gpt(8, 64))
+    lion, adamw = (plan_shapes(gpt(2, 32), gpt(8, 64), optimizer=one) for one in ("lion", "adamw"))
+    for one, other in zip(lion.entries, adamw.entries):
+        assert [one.power(name) for name in ("init", "lr", "weight_decay", "forward")] == [
+            other.power(name) for name in ("init", "lr", "weight_decay", "forward")], one.parameter.pattern
+    assert lion.multipliers() == adamw.multipliers()
+    groups = lion.groups(model, lr=1e-4, weight_decay=1.0)
+    assert not any("eps" in group or "use_muon" in group for group in groups)
+    shares = {round(group["lr"] * group["weight_decay"], 12) for group in groups if group["weight_decay"]}
+    assert shares == {1e-4}  # what a step's decay takes of a matrix is the base's at any size
 
 
 def test_forms_of_other_trainers() -> None:

@@ -18,7 +18,7 @@ from ..parametrizations import DepthChoices, Scaling, width_recipe
 from ..parametrizations.recipes import POST_NORM, NamedRecipe
 from .roles import Parameter
 
-OPTIMIZERS = ("sgd", "momentum", *ADAMS, "muon")
+OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon")
 ORTHOGONALIZED = ("hidden", "branch output", "router", "expert", "token mixing")
 SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
 ZERO = sp.Integer(0)

@@ -126,7 +126,7 @@ class Plan(Short, Tabled):
         if decay and self.optimizer == "adam":
             raise ValueError(f"weight_decay: got {weight_decay} with adam, whose steps do not keep it visible at any "
                              "power of the depth; expected 0, or a plan for an optimizer whose decay is decoupled")
-        if eps is not None and self.optimizer in ("sgd", "momentum"):
+        if eps is not None and not any(entry.optimizer in ADAMS for entry in self.entries):
             raise ValueError(f"eps: got {eps!r}; {self.optimizer} has none; expected None")
         base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
         groups: dict[tuple[tuple[str, object], ...], Fields] = {}
@@ -177,7 +177,8 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         a name of ``tp.named_recipes()`` for the depth, or a ``tp.DepthScaling``, or a ``tp.Parametrization`` that is
         muP in width and has one exponent for all matrices.
     optimizer:
-        "sgd", "momentum", "adam", "adamw", or "muon" for the matrices of layers with AdamW for the rest.
+        "sgd", "momentum", "adam", "adamw", "lion" with its decoupled weight decay, or "muon" for the matrices of layers
+        with AdamW for the rest.
     forward:
         "gauge" makes the branch multiplier a part of the last matrix of a branch; "multiplier" leaves it to the forward
         pass.

@@ -9,12 +9,12 @@ from .. import _checks
 from .._shown import Short, Tabled
 from .._types import Fields
 from ..groups.factors import require_same_for_all
-from ..groups.names import find_layers
 from ..parametrizations import Scaling
 from .findings import Finding, Power
 from .judging import Measure
+from .live_layers import live_layers
 from .measuring import Make, MakeOptimizer
-from .streams import MAKE, Loss, build, drawn_batch, layer_modules, mean_square
+from .streams import MAKE, Loss, build, drawn_batch, mean_square
 
 SHOWN = ("branch", "update", "skip", "growth")
 
@@ -72,9 +72,10 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     batch:
         what the model takes; None draws one for its first embedding, linear layer or convolution.
 
-    The verdict is made of measurements alone, not of names: names say only which number counts layers. Raises
-    ``ValueError`` where layers are no modules of one list, and for depths that are no growing whole numbers. Source:
-    Tensor Programs VI, Definition 4.1 and section 5 [tensor_programs_vi/definition_41].
+    The verdict is made of measurements alone. Residual streams and their layers are those that a reading of the live
+    models finds, however parameters are called. Raises ``NotCovered`` without a residual stream and for matrices that
+    layers share, ``ValueError`` where no layers are added with the depth, and for depths that are no growing whole
+    numbers. Source: Tensor Programs VI, Definition 4.1 and section 5 [tensor_programs_vi/definition_41].
 
     >>> import torch
     >>> from torch import nn
@@ -108,14 +109,10 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
                          "that is the width")
     fixed = {} if across is None else {str(width_key): across[0]}
     configs = [{depth_key: depth, **fixed} for depth in sizes]
-    small, large = (build(make, config, seed=0) for config in (configs[0], configs[-1]))
-    layers = find_layers(*({name: tuple(p.shape) for name, p in model.named_parameters()} for model in (small, large)))
-    layer_modules(large, layers)
-    if layers.base == layers.target:
-        raise ValueError(f"depth_key: got {depth_key!r}, with which no list of layers grows; expected the argument "
-                         "of make that is the depth")
-    taken = drawn_batch(small) if batch is None else batch
-    measure = Measure(make, optimizer, mean_square if loss is None else loss, taken, layers)
+    small = build(make, configs[0], seed=0)
+    taken, asked = drawn_batch(small) if batch is None else batch, mean_square if loss is None else loss
+    live = live_layers(make, configs[0], configs[-1], asked, taken, depth_key)
+    measure = Measure(make, optimizer, asked, taken, live)
     own = type(optimizer(small)).__name__
     found, powers, left = measure.of_depth(sizes, configs, recipe, own)
     if across is None:

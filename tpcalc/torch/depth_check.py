@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .. import _checks
@@ -14,13 +15,15 @@ from .._shown import Short, Tabled, text_table
 from .._types import Fields, Value
 from ..groups.factors import require_same_for_all
 from ..errors import MissingExtra
-from ..groups.names import LayerCount, find_layers
+from ..groups.names import plain_name
 from ..parametrizations import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
 from .judging import NAMES, choices_of, effect_power
+from .live_layers import LiveLayers, StreamLocations, live_layers, observed
 from .measuring import Make, MakeOptimizer, settings_of
-from .streams import MAKE, Loss, build, drawn_batch, layer_modules, mean_square, output_of, recorded
+from .reading.claims import rms_of
+from .streams import MAKE, Loss, build, drawn_batch, mean_square
 
 QUANTITIES = ("stream", "change of the stream", "branch", "update", "effect", "output", "gradient")
 MEANING = {"stream": "root mean square of what enters the last layer",
@@ -156,22 +159,17 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)
-    small, large = (build(make, {depth_key: depth}, seed=0) for depth in (sizes[0], sizes[-1]))
-    layers = find_layers(*({name: tuple(p.shape) for name, p in model.named_parameters()} for model in (small, large)))
-    if layers.base == layers.target:
-        raise ValueError(f"depth_key: got {depth_key!r}, with which no list of layers grows; expected the argument "
-                         "of make that is the depth")
-    layer_modules(large, layers)
-    taken = drawn_batch(small) if batch is None else batch
-    asked = mean_square if loss is None else loss
-    runs = [[measured_training(make, {depth_key: depth}, optimizer, asked, taken, layers, count,
-                               seed) for depth in sizes]
+    small = build(make, {depth_key: sizes[0]}, seed=0)
+    taken, asked = drawn_batch(small) if batch is None else batch, mean_square if loss is None else loss
+    live = live_layers(make, {depth_key: sizes[0]}, {depth_key: sizes[-1]}, asked, taken, depth_key)
+    runs = [[measured_training(make, {depth_key: depth}, optimizer, asked, taken, live, count, seed) for depth in sizes]
             for seed in range(starts)]
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
     slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist()) for i in range(values.shape[2]))
               for q, values in found.items()}
     derived = _derived(recipe, type(optimizer(small)).__name__)
-    width = max(p.shape[-1] for name, p in small.named_parameters() if layers.index(name) >= 0 and p.dim() > 1)
+    inside = live.of_layers(live.small)
+    width = max(shape[-1] for name, shape in live.small.tape.shapes.items() if name in inside and len(shape) > 1)
     curve = None if limit is None else stream_of(limit)
     return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve)
 
@@ -183,48 +181,53 @@ def stream_of(run: Run) -> np.ndarray:
 
 
 def measured_training(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-                      layers: LayerCount, steps: int, seed: int) -> dict[str, list[float]]:
+                      live: LiveLayers, steps: int, seed: int) -> dict[str, list[float]]:
     """quantity -> its size before every update, of one training."""
     model = build(make, config, seed)
     trainer = optimizer(model)
     settings_of(trainer, model)
-    inside = [(name, p) for name, p in model.named_parameters() if layers.index(name) >= 0]
-    began = {name: max(_rms(p.detach()), LEAST) for name, p in inside if p.dim() > 1}
+    parameters = {plain_name(name): p for name, p in model.named_parameters()}
+    began = {name: max(rms_of(p.detach()), LEAST) for name, p in parameters.items() if p.dim() > 1}
     found: dict[str, list[float]] = {q: [] for q in QUANTITIES}
     first: Tensor | None = None
     for _ in range(steps):
-        outputs: list[Tensor] = []
-        handle = model.register_forward_hook(lambda _m, _a, out: outputs.append(output_of(out).detach()))
-        with recorded(model, layers) as stream:
-            value = loss(model, batch)
-            trainer.zero_grad()
-            value.backward()
-        handle.remove()
-        before = {name: p.detach().clone() for name, p in inside}
+        network, value = observed(model, loss, batch)
+        where, tape, inside = StreamLocations(network, live), network.tape, live.of_layers(network)
+        stream = next(one for one in network.streams if one.index in live.growing)
+        entries = where.entries_of_layers(stream)
+        known = {name: at for name, at in where.acts_at(inside).items() if name in began}
+        gradients = _gradients(value, {number: tape.differentiable(number) for number in {
+            entries[-1], *(at.front for at in known.values())}})
+        trainer.zero_grad()
+        value.backward()
+        before = {name: p.detach().clone() for name, p in parameters.items()}
         trainer.step()
-        order = sorted(stream)
-        last, x = stream[order[-1]], stream[order[-1]].detach()
-        first = x if first is None else first
-        changes = [_rms(stream[j].detach() - stream[i].detach()) for i, j in zip(order, order[1:])
-                   if stream[i].shape == stream[j].shape]
-        found["stream"].append(_rms(x))
-        found["change of the stream"].append(_rms(x - first))
-        found["branch"].append(_mean(changes))
-        moved = [(name, p.detach() - before[name]) for name, p in inside]
-        found["update"].append(_mean([_rms(change) / began[name] for name, change in moved if name in began]))
-        found["effect"].append(_mean([_effect(change, dict(inside)[name].grad, stream.get(layers.index(name)))
-                                      for name, change in moved if name in began]))
-        found["output"].append(_rms(outputs[0]) if outputs else math.nan)
-        found["gradient"].append(math.nan if last.grad is None else _rms(last.grad))
+        values = [tape.values[number].detach() for number in entries]
+        first = values[-1] if first is None else first
+        found["stream"].append(rms_of(values[-1]))
+        found["change of the stream"].append(rms_of(values[-1] - first))
+        found["branch"].append(_mean([rms_of(y - x) for x, y in zip(values, values[1:]) if x.shape == y.shape]))
+        moved = {name: parameters[name].detach() - before[name] for name in known}
+        found["update"].append(_mean([rms_of(change) / began[name] for name, change in moved.items()]))
+        found["effect"].append(_mean([_effect(change, parameters[name].grad, tape.values[known[name].front].detach(),
+                                              gradients.get(known[name].front)) for name, change in moved.items()]))
+        found["output"].append(rms_of(tape.values[tape.output].detach()))
+        found["gradient"].append(rms_of(gradients[entries[-1]]) if entries[-1] in gradients else math.nan)
     return found
 
 
-def _effect(change: Tensor, gradient: Tensor | None, x: Tensor | None) -> float:
+def _gradients(value: Tensor, sources: Mapping[int, object]) -> dict[int, Tensor]:
+    """Number of a tensor -> the loss's gradient in it, where there is one."""
+    known = {number: one for number, one in sources.items() if one is not None}
+    slopes = torch.autograd.grad(value, list(known.values()), retain_graph=True, allow_unused=True) if known else ()
+    return {number: slope for number, slope in zip(known, slopes) if slope is not None}
+
+
+def _effect(change: Tensor, gradient: Tensor | None, x: Tensor, slope: Tensor | None) -> float:
     """The first-order change of the loss by one matrix's step, over the gradient in the stream times the stream."""
-    if gradient is None or x is None or x.grad is None:
+    if gradient is None or slope is None:
         return math.nan
-    scale = float(x.grad.norm() * x.detach().norm())
-    return abs(float((change * gradient).sum())) / max(scale, LEAST)
+    return abs(float((change * gradient).sum())) / max(float(slope.norm() * x.norm()), LEAST)
 
 
 def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | None]:
@@ -247,10 +250,6 @@ def _cause(quantity: str, measured: float, expected: float) -> str:
 
 def _first(powers: Sequence[Power]) -> Power:
     return next((power for power in powers if power.is_known), powers[0])
-
-
-def _rms(values: Tensor) -> float:
-    return float(values.double().square().mean().sqrt())
 
 
 def _mean(values: list[float]) -> float:

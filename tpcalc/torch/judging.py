@@ -12,9 +12,9 @@ from ..classification import classify
 from ..classification.advice import raw_update_exponent
 from ..classification.crossover import crossover
 from ..groups.factors import depth_choices, require_same_for_all
-from ..groups.names import LayerCount
 from ..parametrizations import DepthChoices, Scaling
 from .findings import Finding, Power, branch_cause, fitted, update_cause
+from .live_layers import LiveLayers
 from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
 from .streams import Loss
 
@@ -23,7 +23,8 @@ EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
 STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
 SEEDS = 3
-NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam"}
+NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
+         "Lion": "lion"}
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
@@ -35,12 +36,12 @@ class Measure:
     optimizer: MakeOptimizer
     loss: Loss
     batch: object
-    layers: LayerCount
+    live: LiveLayers
 
     def powers(self, sizes: list[int], configs: list[dict[str, object]]) -> tuple[dict[tuple[str, str], Power],
                                                                                   list[list[Sizes]]]:
         """The power of every quantity, and the sizes, a list a seed."""
-        runs = [[first_update(self.make, config, self.optimizer, self.loss, self.batch, self.layers, seed)
+        runs = [[first_update(self.make, config, self.optimizer, self.loss, self.batch, self.live, seed)
                  for config in configs] for seed in range(SEEDS)]
         keys = {key: None for run in runs for one in run for key in one}
         return {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}, runs
@@ -48,18 +49,21 @@ class Measure:
     def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None, own: str
                  ) -> Found:
         powers, runs = self.powers(sizes, configs)
-        patterns = dict.fromkeys(pattern for _, pattern in powers if pattern != EVERYWHERE)
+        groups = {group.pattern: group for group in self.live.groups.values()}
+        patterns = [pattern for pattern in dict.fromkeys(pattern for _, pattern in powers) if pattern in groups]
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
         choices = None if recipe is None else choices_of(recipe, name, own in NAMES)
-        found, left = list(self._blown_up(runs, sizes)), []
-        skip = powers["skip", EVERYWHERE]
-        skipped = skip.is_known and skip.differs(0, TOLERANCE)
-        if skipped:
-            found.append(Finding(EVERYWHERE, "share of the stream behind a layer, power of the depth", skip.value,
-                                 skip.error, 0.0, "the multiplier is on the skip connection, not on the branch"))
-        inside = {p: "*" in p and p.startswith(self.layers.stem) for p in patterns}
+        found, left = list(self._blown_up(runs, sizes)), [
+            f"{name}: several layers use it, and what one of them changes is not measured"
+            for name in sorted(self.live.shared)]
+        shares = [(p, skip) for (q, p), skip in powers.items() if q == "skip" and skip.is_known and skip.differs(
+            0, TOLERANCE)]
+        skipped = bool(shares)
+        found += [Finding(p, "share of the stream behind a layer, power of the depth", skip.value, skip.error, 0.0,
+                          "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
+        inside = {p: groups[p].in_layers for p in patterns}
         off = {p: powers["update", p].value - self._expected_update(inside[p], choices) for p in patterns
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
@@ -69,7 +73,9 @@ class Measure:
                 update = _of_outputs(p, update, powers, deepest)
             if not update.is_known:
                 left.append(f"{p}: no update at the first step, or a gradient of zero")
-            if inside[p] and not branch.is_known:
+            if groups[p].on_stream:  # it adds nothing: it multiplies what is there
+                branch = Power(math.nan, math.nan)
+            elif inside[p] and not branch.is_known:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
             if choices is None:
                 found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
@@ -79,13 +85,13 @@ class Measure:
                 found += self._eps(p, powers, deepest, choices, sizes[-1])
                 found += self._decay(p, powers, deepest, inside[p], choices)
         if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
-            found.append(Finding(self.layers.stem + "*", "update of layers", math.nan, math.nan, None, "no gradient "
+            found.append(Finding(self.live.name, "update of layers", math.nan, math.nan, None, "no gradient "
                                  "reaches any layer, or no update: is the multiplier zero, or not initialized?"))
         if choices is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
-                found.append(Finding(self.layers.stem + "*", "update, power of the depth", best.value, best.error, -1.0,
+                found.append(Finding(self.live.name, "update, power of the depth", best.value, best.error, -1.0,
                                      "updates of all layers together vanish with the depth: layers stay as they began"))
         return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
 

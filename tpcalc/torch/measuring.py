@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Callable, Mapping
+from dataclasses import dataclass
+from typing import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor
 from torch.nn import Module as Model
 
 from .._checks import short
-from ..groups.names import LayerCount
-from .streams import Loss, build, outputs_outside, recorded
+from ..errors import NotCovered
+from ..groups.names import plain_name
+from .live_layers import ActsAt, LiveLayers, StreamLocations, observed
+from .reading.claims import rms_of
+from .reading.matching import Kind, kind_of_branch
+from .reading.network import RecordedNetwork
+from .streams import Loss, build
 
 Make = Callable[..., Model]
 MakeOptimizer = Callable[[Model], torch.optim.Optimizer]
@@ -24,7 +30,7 @@ GROWTH = 1.5  # layers are early while the stream is at most that much longer th
 STRONGER = 4.0  # factor of the loss, to see of which degree an optimizer's direction is
 TINY = 1e-30
 Sizes = dict[tuple[str, str], float]  # (quantity, pattern) -> its size
-EVERYWHERE = "stream"  # the pattern of what is no parameter's
+EVERYWHERE = "stream"  # the pattern of what is no parameter's but of the main stream; others have a number besides
 SETTINGS = (("lr", "lr"), ("eps", "eps"), ("decay", "weight_decay"))
 
 
@@ -39,8 +45,19 @@ def settings_of(optimizer: torch.optim.Optimizer, model: Model) -> dict[int, Map
     return found
 
 
+@dataclass(frozen=True)
+class FirstStep:
+    """One parameter's first step. before: its values; push: the loss's gradient; change: what the step added; group:
+    what the optimizer's group says."""
+
+    before: Tensor
+    push: Tensor
+    change: Tensor
+    group: Mapping[str, object]
+
+
 def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-                 layers: LayerCount, seed: int) -> Sizes:
+                 live: LiveLayers, seed: int) -> Sizes:
     """Sizes at the first step, by quantity and pattern, of a model built from ``seed``.
 
     gradient: of one layer's output in its parameters, along a direction that is drawn, over the stream in front of it;
@@ -49,120 +66,173 @@ def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimi
     the layer's output; where directions of the optimizer grow with gradients, the loss's own size is taken out.
     invariance: the share of the gradient along the parameter, zero where a norm is after it; degree: of the direction
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,
-    and what groups say; signal: what a module after the stream returns; skip: what is left of the stream after a
-    layer; growth: of the stream; loss.
+    and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step;
+    skip: what is left of a stream after a layer; growth: of the stream; loss.
     """
-    plain = _step(make, config, optimizer, loss, batch, layers, seed, 1.0)
-    stronger = _step(make, config, optimizer, loss, batch, layers, seed, STRONGER)
-    sizes = {key: size for key, size in plain.items() if key[0] not in ("moved", "along", "push")}
-    for (quantity, pattern), size in plain.items():
-        if quantity == "moved" and size > TINY and stronger[quantity, pattern] > TINY:
-            degree = math.log(stronger[quantity, pattern] / size) / math.log(STRONGER)
+    model = build(make, config, seed)
+    trainer = optimizer(model)
+    settings_of(trainer, model)
+    network, value = observed(model, loss, batch)
+    local = LocalGradients(network, live)
+    slopes = local.slopes({plain_name(name): p for name, p in model.named_parameters() if p.requires_grad})
+    steps = _stepped(model, trainer, value)
+    again = build(make, config, seed)
+    stronger = _stepped(again, optimizer(again), STRONGER * loss(again, batch))
+    sums: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for name, (gradient, scale) in slopes.items():
+        if name in steps:
+            found = _sizes(steps[name], gradient, scale)
+            found["moved more"] = float(stronger[name].change.norm())
+            if name in local.signals:
+                found["signal"] = local.signals[name]
+            for quantity, one in found.items():
+                sums[quantity, local.patterns[name]].append(one)
+    sizes = {key: sum(values) / len(values) for key, values in sums.items()}
+    sizes.update((("unmoved", local.patterns[name]), 1.0) for name in local.unmoved(model, steps))
+    sizes.update(local.of_streams())
+    sizes["loss", EVERYWHERE] = float(value.detach())
+    for pattern in dict.fromkeys(p for q, p in sums if q == "moved"):
+        moved, more, along, push = (sizes.pop((q, pattern)) for q in ("moved", "moved more", "along", "push"))
+        if moved > TINY and more > TINY:
+            degree = math.log(more / moved) / math.log(STRONGER)
             degree = sizes["degree", pattern] = min(1.0, max(0.0, degree))
-            local = plain["gradient", pattern]
-            sizes["update", pattern] = plain["along", pattern] * local * (local / plain["push", pattern])**degree
+            slope = sizes["gradient", pattern]
+            sizes["update", pattern] = along * slope * (slope / push)**degree
     return sizes
 
 
-def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-          layers: LayerCount, seed: int, factor: float) -> Sizes:
-    model = build(make, config, seed)
-    trainer = optimizer(model)
+def _stepped(model: Model, trainer: torch.optim.Optimizer, value: Tensor) -> dict[str, FirstStep]:
+    """What gradients alone do at the first step, without decay, to every parameter that is trained and has one."""
     settings = {key: dict(group) for key, group in settings_of(trainer, model).items()}
-    for group in trainer.param_groups:  # what is measured is what gradients do; decay is read
+    for group in trainer.param_groups:
         if "weight_decay" in group:
             group["weight_decay"] = 0.0
-    parameters = dict(model.named_parameters())
-    before = {name: p.detach().clone() for name, p in parameters.items()}
-    with recorded(model, layers) as stream, outputs_outside(model, layers) as returned:
-        value = loss(model, batch)
-        if not isinstance(value, Tensor) or value.numel() != 1:
-            raise ValueError(f"loss: it returned {short(value)}; expected a function of model and batch that returns "
-                             "a tensor of one number")
-        locations = Locations(stream, layers)
-        local = locations.local_gradients(parameters, returned)
-        trainer.zero_grad()
-        (factor * value).backward()
-    pushes = {name: p.grad.detach() / factor for name, p in parameters.items() if p.grad is not None}
+    trainer.zero_grad()
+    value.backward()
+    moved = {plain_name(name): p for name, p in model.named_parameters() if p.grad is not None and id(p) in settings}
+    pushes = {name: p.grad.detach().clone() for name, p in moved.items()}
+    before = {name: p.detach().clone() for name, p in moved.items()}
     trainer.step()
-    sums: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for name, (gradient, scale) in local.items():
-        pattern, group, weight = layers.pattern(name), settings.get(id(parameters[name])), before[name]
-        if group is None or name not in pushes:
-            continue
-        change, push = parameters[name].detach() - weight, pushes[name]
-        size, slope = float(weight.norm()), float(gradient.norm())
-        found = {"gradient": slope / scale, "init": size / weight.numel()**0.5,
-                 "branch": slope * size / (min(weight.shape) if weight.dim() > 1 else 1)**0.5 / scale,
-                 "invariance": abs(float((weight * gradient).sum())) / max(size * slope, TINY),
-                 "along": abs(float((change * push).sum())) / max(float(push.norm()), TINY),
-                 "dimensions": weight.dim(), "push": float(push.norm()), "moved": float(change.norm()),
-                 "entry": float(push.norm()) / weight.numel()**0.5,
-                 **({"signal": locations.signals[name]} if name in locations.signals else {}),
-                 **{key: group[name_there] for key, name_there in SETTINGS
-                    if isinstance(group.get(name_there), (int, float))}}
-        for quantity, one in found.items():
-            sums[quantity, pattern].append(float(one))
-    means = {key: sum(values) / len(values) for key, values in sums.items()}
-    return {**means, ("skip", EVERYWHERE): locations.skip, ("growth", EVERYWHERE): locations.growth,
-            ("loss", EVERYWHERE): float(value.detach())}
+    return {name: FirstStep(before[name], pushes[name], p.detach() - before[name], settings[id(p)])
+            for name, p in moved.items()}
 
 
-class Locations:
-    """The stream at every layer, and the gradients that are measured there."""
+def _sizes(step: FirstStep, gradient: Tensor, scale: float) -> dict[str, float]:
+    """Sizes of one parameter by quantity; scale: that of the direction in which the gradient is, and of the stream."""
+    weight, push = step.before, step.push
+    size, slope = float(weight.norm()), float(gradient.norm())
+    return {"gradient": slope / scale, "init": size / weight.numel()**0.5,
+            "branch": slope * size / (min(weight.shape) if weight.dim() > 1 else 1)**0.5 / scale,
+            "invariance": abs(float((weight * gradient).sum())) / max(size * slope, TINY),
+            "along": abs(float((step.change * push).sum())) / max(float(push.norm()), TINY),
+            "dimensions": weight.dim(), "push": float(push.norm()), "moved": float(step.change.norm()),
+            "entry": float(push.norm()) / weight.numel()**0.5,
+            **{key: float(step.group[there]) for key, there in SETTINGS  # type: ignore[arg-type]
+               if isinstance(step.group.get(there), (int, float))}}
 
-    def __init__(self, stream: dict[int, Tensor], layers: LayerCount) -> None:
-        order = sorted(stream)
-        self.stream, self.layers, self.first, self.last = stream, layers, order[0], order[-1]
-        self.values = {i: stream[i].detach().double() for i in order}
-        self.sizes = {i: float(x.norm()) for i, x in self.values.items()}
-        self.next = dict(zip(order, order[1:]))
-        stride = max(1, round(len(order) / layers.base))  # places at which the shallowest model has a layer's end, too
-        early = [i for location, i in enumerate(order) if i in self.next and (location + 1) % stride == 0
-                 and not self.sizes[i] > GROWTH * self.sizes[self.first]]
-        self.early = early or [self.first]
-        self.signals: dict[str, float] = {}  # root mean squares of what modules after the stream return
 
-    def local_gradients(self, parameters: Mapping[str, Tensor],
-                        returned: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
+class LocalGradients:
+    """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; any_growth: whether
+    layers count however the stream in front of them has grown; patterns: parameter -> the group's; signals: parameter
+    behind the stream -> root mean square of what its product becomes; late: parameters of layers behind which the
+    stream has grown by more than ``GROWTH``; grown: by how much in front of them."""
+
+    def __init__(self, network: RecordedNetwork, live: LiveLayers, draw: int = 0,
+                 any_growth: bool = False) -> None:
+        self.network, self.live, self.at = network, live, StreamLocations(network, live)
+        self.draw, self.any_growth = draw, any_growth
+        self.late: set[str] = set()
+        self.grown: dict[str, float] = {}
+        self.keys = live.keys(network)
+        self.groups = live.groups_of(network)
+        self.patterns = {name: group.pattern for name, group in self.groups.items()}
+        self.signals: dict[str, float] = {}
+
+    def slopes(self, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
         """name -> (gradient along a drawn direction, the direction's size times that of a signal).
 
         In layers that are early: after the layer, and the stream in front of it. Outside: where the stream begins, and
-        after the stream what the parameter's own module returns, twice.
+        after the stream what the parameter's own product becomes, twice.
         """
-        found: dict[str, tuple[Tensor, float]] = {}
-        outside = [name for name in parameters if self.layers.index(name) < 0]
-        found.update(pulled(self.stream[self.first], self.sizes[self.first], outside, parameters))
-        for name in outside:
-            y = returned.get(name.rpartition(".")[0])
-            if name not in found and y is not None:
-                found.update(pulled(y, float(y.detach().norm()), [name], parameters))
-                self.signals[name] = float(y.detach().square().mean().sqrt())
-        for index in self.early:
-            inside = [name for name in parameters if self.layers.index(name) == index]
-            found.update(pulled(self.stream[self.next.get(index, index)], self.sizes[index], inside, parameters))
+        known = self.at.acts_at(name for name in parameters if name not in self.live.shared)
+        early, wanted = self.early(known), defaultdict(list)
+        for name, where in known.items():
+            if name in early or not self.groups[name].in_layers:
+                wanted[early.get(name, where.front), where.after].append(name)
+        found = {}
+        for (front, after), names in wanted.items():
+            found.update(self._pulled(front, after, {name: parameters[name] for name in names}))
+        for name in set(parameters) - set(found):  # what acts elsewhere than at the stream's beginning
+            product = self.at.product(name)
+            if product >= 0 and not self.groups[name].in_layers:
+                found.update(self._pulled(product, product, {name: parameters[name]}))
+        self.signals = {name: rms_of(self.value(where.after)) for name, where in known.items()
+                        if where.is_output and name in found}
         return found
 
-    @property
-    def skip(self) -> float:
-        """<x', x> / <x, x> of successive inputs of layers, on average."""
-        shares = [float((self.values[i] * self.values[j]).sum()) / max(self.sizes[i]**2, TINY)
-                  for i, j in self.next.items() if self.values[i].shape == self.values[j].shape]
-        return abs(sum(shares) / len(shares)) if shares else math.nan
+    def early(self, known: Mapping[str, ActsAt]) -> dict[str, int]:
+        """Parameters of layers that end where one of the shallowest model does too, while the stream has hardly grown,
+        and the number of the stream's tensor in front; in a group without any, the first one, and where the stream
+        begins."""
+        began: dict[tuple[int, int], int] = {}
+        starts: dict[Kind, int] = {}
+        for stream, branch in self.network.branches:
+            stage = kind_of_branch(self.network, stream, branch)[:2]
+            began[stream.index, branch.index] = starts.setdefault(stage, self.at.front(stream, branch))
+        members: dict[tuple[Kind, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
+        for name, where in known.items():
+            if self.groups[name].in_layers:
+                members[self.keys[name]].append((where.of, name))
+        found: dict[str, int] = {}
+        for key, layers in members.items():
+            self.grown.update((name, rms_of(self.value(known[name].front)) / max(TINY, rms_of(self.value(began[of]))))
+                              for of, name in layers)
+            stride = max(1, round(len(layers) / max(1, self.live.counts[key])))
+            ends = [(of, name) for i, (of, name) in enumerate(sorted(layers)) if (i + 1) % stride == 0]
+            self.late.update(name for of, name in layers if self._has_grown(began[of], known[name].after))
+            some = {name: known[name].front for of, name in ends
+                    if self.any_growth or not self._has_grown(began[of], known[name].front)}
+            of, name = min(layers)
+            found.update(some or {name: began[of]})
+        return found
 
-    @property
-    def growth(self) -> float:
-        return self.sizes[self.last] / max(self.sizes[self.first], TINY)
+    def unmoved(self, model: Model, steps: Mapping[str, FirstStep]) -> Iterator[str]:
+        """Parameters that have no first step; raises ``NotCovered`` for those that have one and are not seen to act."""
+        for name, p in model.named_parameters():
+            name = plain_name(name)
+            if p.requires_grad and name not in steps:
+                yield name
+            if name in steps and not self.network.uses_of(name) and bool(steps[name].push.any()):
+                raise NotCovered(f"{name}: got a gradient, and no operation of the model's forward pass that uses it, "
+                                 "as where a loss does or a kernel that torch does not record; expected models of "
+                                 "torch's operations")
 
+    def of_streams(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """For every stream of layers: <x', x> / <x, x> of what successive layers read, on average, and its growth."""
+        for stream, entries in zip(self.network.streams, self.at.entries):
+            if stream.index not in self.live.growing and stream.index > 0:
+                continue
+            values = [self.value(number).double() for number in entries]
+            pairs = [(x, y) for x, y in zip(values, values[1:]) if x.shape == y.shape]
+            shares = [float((x * y).sum()) / max(float(x.norm())**2, TINY) for x, y in pairs]
+            name = EVERYWHERE if stream.index == 0 else f"{EVERYWHERE} {stream.index}"
+            yield ("skip", name), abs(sum(shares) / len(shares)) if shares else math.nan
+            yield ("growth", name), rms_of(values[-1]) / max(rms_of(values[0]), TINY)
 
-def pulled(location: Tensor, size: float, names: list[str],
-           parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
-    """name -> (gradient of a tensor along a direction that is drawn, size of that direction times ``size``)."""
-    trained = [name for name in names if parameters[name].requires_grad]
-    if not location.requires_grad or not trained:
-        return {}
-    drawn = torch.randn(location.shape, generator=torch.Generator().manual_seed(0)).to(location)
-    slopes = torch.autograd.grad(location, [parameters[name] for name in trained], drawn, retain_graph=True,
-                                 allow_unused=True)
-    scale = max(float(drawn.norm()) * size, TINY)
-    return {name: (slope, scale) for name, slope in zip(trained, slopes) if slope is not None}
+    def value(self, number: int) -> Tensor:
+        return self.network.tape.values[number].detach()
+
+    def _has_grown(self, start: int, number: int) -> bool:
+        return rms_of(self.value(number)) > GROWTH * rms_of(self.value(start))
+
+    def _pulled(self, front: int, after: int, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
+        """name -> (gradient of a tensor along a direction that is drawn, that direction's size times that of the one
+        in front)."""
+        source = self.network.tape.differentiable(after)
+        if source is None:
+            return {}
+        value = self.value(after)
+        drawn = torch.randn(value.shape, generator=torch.Generator().manual_seed(self.draw)).to(value)
+        slopes = torch.autograd.grad([source], list(parameters.values()), [drawn], retain_graph=True, allow_unused=True)
+        scale = max(float(drawn.norm()) * float(self.value(front).double().norm()), TINY)
+        return {name: (slope, scale) for name, slope in zip(parameters, slopes) if slope is not None}

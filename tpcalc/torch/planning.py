@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Mapping, Sequence
 
 import torch
+from torch import Tensor
 from torch.nn import Module as Model
+from torch.utils._pytree import tree_map
 
 from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
-from ..groups.factors import SIGN, checked_optimizer, depth_choices
+from ..groups.factors import SIGN, checked_optimizer, depth_choices, require_same_for_all
 from ..groups.names import Shape, plain_name
-from ..groups.plan import plan_of_roles
+from ..groups.plan import PlanEntry, plan_of_roles
 from ..parametrizations import Scaling
-from .reading.building import Config, Make, NotRun, batch_for, is_small, on_meta
-from .reading.claims import entry_sizes
+from .judging import effect_power
+from .reading.building import Config, Make, NotRun, batch_for, draw_zeros, is_small, on_meta
+from .reading.claims import require
 from .reading.planned import planned
 from .reading.reading import Reading, read
 from .streams import MAKE, build
-
-
-DRAWS = 4    # of initial weights, before small models are said to differ
-SAME = 1.25  # a width that doubles changes sizes by 2^(1/2) or more where it does
+from .update_claims import UpdateClaims
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +72,11 @@ class ModelPlan(Plan):
         Raises ``ValueError`` for parameters on the meta device, that are not finite (a model after ``to_empty`` has to
         be initialized first), and of a pattern that is zero here and not in the base.
         """
-        small, large = _sums(build(self.make, self.base, seed)), _sums(model)
+        return self.sized_(model, build(self.make, self.base, seed))
+
+    def sized_(self, model: Model, base: Model) -> Model:
+        """As ``init_``, with the sizes of a base that is given."""
+        small, large = _sums(base), _sums(model)
         entries = {name: self.entry(name) for name in large}
         groups: dict[str, list[str]] = {}
         for name, entry in entries.items():
@@ -91,6 +95,18 @@ class ModelPlan(Plan):
                 factor = factors[entries[plain_name(name)].parameter.pattern]
                 parameter.mul_(factor) if factor else parameter.zero_()
         return model
+
+    def multiplied_(self, model: Model) -> Model:
+        """What modules return is multiplied as ``multipliers()`` says, by hooks; in place, and returns the model."""
+        for pattern, factor in self.multipliers().items():
+            for name, module in model.named_modules():
+                if fnmatchcase(plain_name(name), pattern):
+                    module.register_forward_hook(partial(_times, factor))
+        return model
+
+
+def _times(factor: float, module: Model, args: object, output: object) -> object:
+    return tree_map(lambda one: one * factor if isinstance(one, Tensor) and one.is_floating_point() else one, output)
 
 
 def _sums(model: Model) -> dict[str, tuple[float, int]]:
@@ -185,26 +201,37 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
     own = SIGN if optimizer == "muon" else optimizer
     power = float(depth_choices(recipe, optimizer, own).branch)
     made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
-    if made.roles.width != 1 and is_small(on_meta(make, target)):
-        _require_sizes(made, make, base, target, batch)
-    return made
+    return _tested(made, recipe, make, base, target, batch) if is_small(on_meta(make, target)) else made
 
 
-def _require_sizes(made: ModelPlan, make: Make, base: Config, target: Config, batch: object) -> None:
-    """Raise ``NotCovered`` unless what enters the layers of the target, with its initial sizes, is as large as in the
-    base: a number of the forward pass that grows, and was not seen, would make it another."""
-    logs: list[list[float]] = []
-    for seed in range(DRAWS):
-        small, large = build(make, base, seed=seed), made.init_(build(make, target, seed=seed))
-        taken = batch_for(small) if batch is None else batch
-        logs.append([math.log(two / one) if one and two else 0.0 for one, two in zip(
-            entry_sizes(small, taken), entry_sizes(large, taken))])
-        off = [sum(one) / len(one) for one in zip(*logs)]
-        if all(abs(one) < math.log(SAME) for one in off):
-            return
-    worst = max(range(len(off)), key=lambda i: abs(off[i]))
-    raise NotCovered(f"stream {worst}: what enters its layers is {math.exp(off[worst]):.3g} times as large in the "
-                     "target as in the base, with the plan's initial sizes; expected roles= for what was misread")
+def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, target: Config,
+            batch: object) -> ModelPlan:
+    """The plan, its reading with the claims that updates and streams of base and target agree. Raises ``NotCovered``
+    naming parameter, operation and module where one does not hold."""
+    assert made.reading is not None
+
+    def pair(seed: int) -> tuple[Model, Model]:
+        small, large = build(make, base, seed), build(make, target, seed)
+        for one in (small, large):
+            draw_zeros(one)
+        return small, made.multiplied_(made.sized_(large, small))
+
+    def expected(entry: PlanEntry) -> float | None:
+        if not entry.parameter.in_layers:
+            return 0.0
+        if entry.parameter.role == "stream factor":  # it multiplies the stream itself
+            return float(entry.depth.lr)
+        try:
+            require_same_for_all(recipe)
+        except NotCovered:
+            return None
+        return effect_power(depth_choices(recipe, made.optimizer, entry.optimizer))
+
+    small = build(make, base, seed=0)
+    found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(
+        batch_for(small) if batch is None else batch)
+    require(found)
+    return replace(made, reading=replace(made.reading, claims=(*made.reading.claims, *found)))
 
 
 def _model_plan(found: Plan, make: Make, base: Config, notes: tuple[str, ...], reading: Reading | None = None,

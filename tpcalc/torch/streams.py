@@ -1,17 +1,16 @@
-"""What layers of a live model pass on: batches to run it on, and the input of every layer with its gradient."""
+"""Live models: built with their values, and run on batches that are given or drawn."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
-from typing import Callable, Iterator, Mapping
+from typing import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Module as Model
+from torch.utils._pytree import tree_flatten
 
 from .._checks import short
 from ..errors import NotCovered
-from ..groups.names import LayerCount
 
 Loss = Callable[[Model, object], Tensor]
 MAKE = "a function that returns a torch.nn.Module for the arguments of base and target"
@@ -63,85 +62,23 @@ def drawn_batch(model: Model, seed: int = 0) -> Tensor:
                      "expected batch= what the model, or loss, takes")
 
 
+def run_on(model: Model, batch: object) -> object:
+    """What a model returns for a batch, a dictionary of which is of arguments by name."""
+    return model(**batch) if isinstance(batch, dict) else model(batch)
+
+
 def output_of(value: object) -> Tensor:
-    """The tensor that a model returns: itself, its ``logits``, or the first of several."""
-    found = getattr(value, "logits", value)
-    while isinstance(found, (tuple, list)) and found:
-        found = found[0]
-    if not isinstance(found, Tensor):
-        raise NotCovered(f"make: the model returned {short(value)}; expected a tensor, a tuple of one and more, or "
-                         "an object with logits; else give loss=")
-    return found
+    """The tensor that a model returns: itself, its ``logits`` or ``last_hidden_state``, or the first of several."""
+    for name in ("logits", "last_hidden_state"):
+        found = getattr(value, name, None)
+        if isinstance(found, Tensor):
+            return found
+    tensors = [one for one in tree_flatten(value)[0] if isinstance(one, Tensor)]
+    if not tensors:
+        raise NotCovered(f"make: the model returned {short(value)}; expected tensors, or an object with logits")
+    return tensors[0]
 
 
 def mean_square(model: Model, batch: object) -> Tensor:
     """The mean squared output, a loss where none is given."""
-    return output_of(model(batch)).square().mean()
-
-
-@contextmanager
-def recorded(model: Model, layers: LayerCount) -> Iterator[dict[int, Tensor]]:
-    """Layer -> what enters it, in the order of layers, with its gradient after a backward pass.
-
-    Raises ``ValueError`` where layers are no modules; a layer that is run twice in one pass keeps its last input.
-    """
-    found: dict[int, Tensor] = {}
-
-    def keep(index: int) -> Callable[..., object]:
-        def hook(module: Model, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-            for i, value in enumerate(args):
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    found[index] = watched(value)
-                    return (*args[:i], found[index].clone(), *args[i + 1:]), kwargs
-            for key, value in kwargs.items():
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    found[index] = watched(value)
-                    return args, {**kwargs, key: found[index].clone()}
-            return None
-        return hook
-
-    handles = [module.register_forward_pre_hook(keep(index), with_kwargs=True)
-               for index, module in layer_modules(model, layers).items()]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
-def outputs_outside(model: Model, layers: LayerCount) -> Iterator[dict[str, Tensor]]:
-    """Name -> what it returns, for every module outside of layers that has parameters of its own."""
-    found: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Callable[..., None]:
-        def hook(module: Model, args: object, output: object) -> None:
-            with suppress(NotCovered):
-                found[name] = output_of(output)
-        return hook
-
-    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules()
-               if layers.index(name) < 0 and list(module.parameters(recurse=False))]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def watched(value: Tensor) -> Tensor:
-    """A copy that in-place operations do not touch; its ``grad`` is that of the stream, past the layer and through."""
-    copy = value.clone()
-    if value.requires_grad:
-        value.register_hook(lambda gradient: setattr(copy, "grad", gradient.detach().clone()))
-    return copy
-
-
-def layer_modules(model: Model, layers: LayerCount) -> dict[int, Model]:
-    """Layer -> its module; ``ValueError`` where layers of the model are no modules."""
-    named = {name: module for name, module in model.named_modules() if layers.index(name) >= 0
-             and layers.pattern(name) == layers.stem + "*"}
-    if not named:
-        raise ValueError(f"make: got layers {layers.stem}* that are no modules; expected lists of modules, whose "
-                         "inputs are the stream")
-    return {layers.index(name): module for name, module in sorted(named.items(), key=lambda one: layers.index(one[0]))}
+    return output_of(run_on(model, batch)).square().mean()

@@ -8,16 +8,15 @@ from typing import Iterator, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import Module as Model
 
 from ...errors import NotCovered
 from .branch_end import BranchEnd
 from .matching import Kind, kind_of_branch
-from .network import RecordedNetwork, read_network
+from .network import RecordedNetwork
 from .norms import Norm
 from .replay import Change, Values, drawn_values, replay
 from .stream import StreamBranch, Stream
-from .tape import Op, record
+from .tape import Op
 
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 LARGE = 1000.0  # times its input, at which a norm's eps is to be nothing
@@ -163,14 +162,6 @@ def _only_listed(network: RecordedNetwork, stream: Stream, ends: dict[tuple[int,
     exact = tolerance(network, stream.path.values[-1])
     yield Claim("with ends at zero, the stream moves by nothing but its norms and factors", where.place, worst,
                 worst <= exact)
-
-
-def entry_sizes(model: Model, batch: object) -> list[float]:
-    """For every stream of a model as it is, the root mean square of what enters its layers."""
-    network = read_network(record(model, batch))
-    return [rms_of(network.tape.values[stream.path.values[stream.first]].detach())
-            for stream in network.streams
-            if stream.path.values]
 
 
 def require(claims: Sequence[Claim]) -> None:

@@ -41,14 +41,30 @@ def after(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
         names += [op.name for op in readers if op.name not in MOVES][:1]
         if len(readers) == 1 and readers[0].name in SUMS and readers[0].argument(1) == number:
             factor *= abs(float(str(readers[0].arguments[1].get("alpha", 1))))  # torch.add(x, y, alpha=...)
-        if len(readers) != 1 or readers[0].name not in PRODUCTS | MOVES or readers[0].name in CHOICES:
+        if len(readers) != 1 or not _is_factor(network, readers[0]):
             break
         op = readers[0]
-        if op.name in PRODUCTS and (op.index in network.norms or len(network.graph.activations(op)) > 1):
-            break
         factor *= factor_of(network, op)
         number = op.output
     return factor, tuple(names)
+
+
+def _is_factor(network: RecordedNetwork, op: Op) -> bool:
+    """Does an operation view an activation, or multiply it with what does not depend on the batch?"""
+    if op.name in PRODUCTS and (op.index in network.norms or len(network.graph.activations(op)) > 1):
+        return False
+    return op.name in PRODUCTS | MOVES and op.name not in CHOICES
+
+
+def product_through(network: RecordedNetwork, use: Use) -> int:
+    """Number of what the product of a parameter has become when it is first more than multiplied and viewed."""
+    number = use.op.output
+    for _ in range(FURTHEST):
+        readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
+        if len(readers) != 1 or not _is_factor(network, readers[0]):
+            break
+        number = readers[0].output
+    return number
 
 
 def in_front(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:

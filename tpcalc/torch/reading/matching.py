@@ -54,11 +54,11 @@ def matched(base: RecordedNetwork, target: RecordedNetwork) -> dict[str, str]:
 def _names(base: RecordedNetwork, target: RecordedNetwork, which: Callable[[int, int], int]) -> dict[str, str]:
     known: dict[Kind, str] = {}
     counts: Counter[Kind] = Counter()
-    for name, (kind, order, use) in _uses(base).items():
+    for name, (kind, order, use) in first_uses(base).items():
         known.setdefault((*kind, order, *use), name)
         counts[kind] = max(counts[kind], order + 1)
     found = {}
-    uses = _uses(target)
+    uses = first_uses(target)
     for name in target.tape.shapes:
         kind, order, use = uses[name]
         order = which(order, counts[kind]) if counts[kind] else 0
@@ -80,17 +80,23 @@ def nearest_name(name: str, known: Mapping[str, Shape]) -> str | None:
 def counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
     """What stands in front of numbers that count layers: those that base and target have more and less of, and without
     any the first ones that are parts of names by themselves."""
-    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    base, target = list(base), list(target)
     first: dict[str, set[str]] = defaultdict(set)
+    for name in base + target:
+        part = PART.search(name)
+        if part is not None:
+            first[name[:part.start(1)]].add(part[1])
+    return grown_counters(base, target) or {stem for stem, values in first.items() if len(values) > 1}
+
+
+def grown_counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
+    """What stands in front of numbers that base and target have more and less of."""
+    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     for i, names in enumerate((base, target)):
         for name in names:
             for digits in DIGITS.finditer(name):
                 counts[name[:digits.start()]][i].add(digits[0])
-            part = PART.search(name)
-            if part is not None:
-                first[name[:part.start(1)]].add(part[1])
-    grown = {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
-    return grown or {stem for stem, values in first.items() if len(values) > 1}
+    return {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
 
 
 def starred(name: str, stems: set[str]) -> str:
@@ -108,7 +114,7 @@ def kind_of_branch(network: RecordedNetwork, stream: Stream, branch: StreamBranc
     return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
 
 
-def _uses(network: RecordedNetwork) -> dict[str, tuple[Kind, int, Kind]]:
+def first_uses(network: RecordedNetwork) -> dict[str, tuple[Kind, int, Kind]]:
     """Parameter -> what kind of place it is first used in, the how-manieth of its kind that is, and which use there."""
     seen: Counter[Kind] = Counter()
     orders: dict[tuple[int, int], tuple[Kind, int]] = {}

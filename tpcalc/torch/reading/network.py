@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .graph import Graph
 from .kinds_of_ops import CONTRACTIONS
 from .norms import Norm, find_norms
-from .paths import positions
+from .paths import CheapestPaths, positions
 from .stream import StreamBranch, Stream, read_stream
 from .tape import Tape
 from .uses import Use, find_uses
@@ -66,9 +66,10 @@ def read_network(tape: Tape) -> RecordedNetwork:
     graph = Graph(tape)
     norms = find_norms(graph)
     network = RecordedNetwork(graph, norms, find_uses(graph, norms))
-    network.streams.append(read_stream(graph, norms, network.uses, tape.output, 0))
+    paths = CheapestPaths(graph, norms)
+    network.streams.append(read_stream(graph, norms, network.uses, paths, tape.output, 0))
     for _ in range(ENCODERS):
-        other = _another(network)
+        other = _another(network, paths)
         if other is None:
             break
         network.streams.append(other)
@@ -79,7 +80,7 @@ def read_network(tape: Tape) -> RecordedNetwork:
     return network
 
 
-def _another(network: RecordedNetwork) -> Stream | None:
+def _another(network: RecordedNetwork, paths: CheapestPaths) -> Stream | None:
     """A stream of its own that branches of the first one read, such as an encoder's; the one of most branches."""
     on_streams = {number for stream in network.streams for number in stream.path.values
                   if network.tape.is_floating(number)}  # whole numbers, as words are, may be read by both
@@ -87,7 +88,8 @@ def _another(network: RecordedNetwork) -> Stream | None:
     for sink in _other_inputs(network):
         if sink in on_streams:
             continue
-        stream = read_stream(network.graph, network.norms, network.uses, sink, len(network.streams))
+        stream = read_stream(network.graph, network.norms, network.uses, paths, sink,
+                             len(network.streams))
         if on_streams & set(stream.path.values):
             continue
         rank = stream.weight, -len(stream.path.values)

@@ -24,34 +24,40 @@ class Path:
     costs: dict[int, int]
 
 
-def cheapest_path(graph: Graph, norms: dict[int, Norm], sink: int) -> Path:
-    """The path to ``sink``; empty where it does not depend on the batch."""
-    tape = graph.tape
-    best = {number: (0, 0) for number in tape.layouts if graph.is_activation(number) and number not in tape.makers}
-    back: dict[int, tuple[int, int]] = {}
-    for op in tape.ops:
-        if op.outputs and graph.kinds[op.output] == ACTIVATION and op.name in (*LOOKUPS, "index") and not any(
-                number in best for number in op.inputs):
-            best[op.output] = (POSITIONS, 0)  # a table's rows: worse than what comes from the batch
-            continue
-        signals = graph.activations(op)
-        adds = op.name in SUMS and len(signals) >= 2
-        ways = [((best[number][0] + _cost(graph, norms, op, number), best[number][1] - adds), number)
-                for number in signals if number in best]
-        if not ways:
-            continue
-        cost, number = min(ways, key=lambda way: way[0])
-        for output in op.outputs:
-            if graph.is_activation(output) and output not in best:
-                best[output], back[output] = cost, (number, op.index)
-    values, ops = [sink], []
-    while values[-1] in back:
-        number, index = back[values[-1]]
-        values.append(number)
-        ops.append(index)
-    if sink not in best:
-        return Path((), (), {})
-    return Path(tuple(values[::-1]), tuple(ops[::-1]), {number: cost for number, (cost, _) in best.items()})
+class CheapestPaths:
+    """The cheapest paths from the batch to all tensors of a graph."""
+
+    def __init__(self, graph: Graph, norms: dict[int, Norm]) -> None:
+        tape = graph.tape
+        best = {number: (0, 0) for number in tape.layouts if graph.is_activation(number) and number not in tape.makers}
+        self.back: dict[int, tuple[int, int]] = {}
+        for op in tape.ops:
+            if op.outputs and graph.kinds[op.output] == ACTIVATION and op.name in (*LOOKUPS, "index") and not any(
+                    number in best for number in op.inputs):
+                best[op.output] = (POSITIONS, 0)  # a table's rows: worse than what comes from the batch
+                continue
+            signals = graph.activations(op)
+            adds = op.name in SUMS and len(signals) >= 2
+            ways = [((best[number][0] + _cost(graph, norms, op, number), best[number][1] - adds), number)
+                    for number in signals if number in best]
+            if not ways:
+                continue
+            cost, number = min(ways, key=lambda way: way[0])
+            for output in op.outputs:
+                if graph.is_activation(output) and output not in best:
+                    best[output], self.back[output] = cost, (number, op.index)
+        self.costs = {number: cost for number, (cost, _) in best.items()}
+
+    def to(self, sink: int) -> Path:
+        """The path to ``sink``; empty where it does not depend on the batch."""
+        values, ops = [sink], []
+        while values[-1] in self.back:
+            number, index = self.back[values[-1]]
+            values.append(number)
+            ops.append(index)
+        if sink not in self.costs:
+            return Path((), (), {})
+        return Path(tuple(values[::-1]), tuple(ops[::-1]), self.costs)
 
 
 def _cost(graph: Graph, norms: dict[int, Norm], op: Op, number: int) -> int:

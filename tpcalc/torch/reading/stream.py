@@ -8,7 +8,7 @@ from .branch_end import BranchEnd, find_branch_end
 from .graph import Graph
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES, PRODUCTS, REDUCTIONS, SUMS
 from .norms import Norm
-from .paths import Path, cheapest_path, positions
+from .paths import CheapestPaths, Path, positions
 from .tape import Op
 from .uses import Use
 
@@ -51,9 +51,10 @@ class Stream:
         return sum(bool({"matrix", "norm"} & set(one.ends.ways)) for one in self.branches)
 
 
-def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], sink: int, index: int) -> Stream:
+def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: CheapestPaths, sink: int,
+                index: int) -> Stream:
     """The stream that leads to a tensor."""
-    path = cheapest_path(graph, norms, sink)
+    path = paths.to(sink)
     stream, on_path = Stream(index, path), positions(path.values)
     for k, (number, op_index) in enumerate(zip(path.values, path.ops)):
         op = graph.tape.ops[op_index]

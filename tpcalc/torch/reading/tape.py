@@ -8,6 +8,7 @@ from typing import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
 from torch.nn import Module as Model
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from ...errors import NotCovered
 from ...groups.names import plain_name
+from ..streams import output_of, run_on
 
 ASKED = "_local_scalar_dense"  # what .item() and bool() of a tensor come to
 Arguments = tuple[tuple[object, ...], dict[str, object]]
@@ -84,7 +86,8 @@ class Tape:
 
     values: number -> tensor, with what it held when it was made; layouts: number -> shape and strides; makers: number
     -> the operation that made it; parameters, buffers: number -> name; returned: number -> modules that returned it;
-    answers: what ``.item()`` said, in order; output: number of the model's output; on_meta: whether values are absent.
+    answers: what ``.item()`` said, in order; edges: number of a tensor that was written over -> its place in torch's
+    own graph; output: number of the model's output; on_meta: whether values are absent.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -97,6 +100,7 @@ class Tape:
     inputs: set[int] = field(default_factory=set)
     returned: dict[int, list[str]] = field(default_factory=dict)
     answers: list[object] = field(default_factory=list)
+    edges: dict[int, object] = field(default_factory=dict)
     output: int = -1
     on_meta: bool = False
 
@@ -107,6 +111,12 @@ class Tape:
 
     def shape(self, number: int) -> tuple[int, ...]:
         return self.layouts[number].shape
+
+    def differentiable(self, number: int) -> object:
+        """What ``torch.autograd.grad`` takes for a tensor; None where no gradient goes through it."""
+        if number in self.edges:
+            return self.edges[number]
+        return self.values[number] if self.values[number].requires_grad else None
 
     def is_floating(self, number: int) -> bool:
         return self.layouts[number].is_floating
@@ -135,9 +145,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.names_of.setdefault(memory, []).append(number)
         return number
 
+    def take(self, values: object) -> None:
+        """Note what the model is given."""
+        self.tape.inputs.update(self.number(one) for one in tree_flatten(values)[0] if isinstance(one, Tensor) and (
+            id(one) not in self.known))
+
     def __torch_dispatch__(self, call: object, types: object, args: tuple[object, ...] = (),
                            kwargs: dict[str, object] | None = None) -> object:
         assert callable(call)
+        if self.tape.output >= 0:  # what is done with outputs is no part of the model
+            return call(*args, **(kwargs or {}))
         schema = call._schema  # type: ignore[attr-defined]
         name = schema.name.split("::")[1].rstrip("_")  # what writes in place is called like what does not
         arguments: Arguments = tree_map(lambda one: Ref(self.number(one)) if isinstance(one, Tensor) else one,
@@ -182,6 +199,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 tensor = self.tape.values[number]
                 if self.known.get(id(tensor)) == number:
                     kept[number] = tensor
+                    if tensor.grad_fn is not None:
+                        self.tape.edges[number] = get_gradient_edge(tensor)
                     self.tape.values[number] = tensor.detach().clone()
         return kept
 
@@ -210,6 +229,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             enter.remove()
             handle.remove()
 
+    @contextmanager
+    def one_run(self, model: Model) -> Iterator[None]:
+        """While it is entered, what the model is given and returns is known, of its first run."""
+        def leave(module: Model, args: object, output: object) -> None:
+            if self.tape.output < 0:
+                self.tape.output = self.number(output_of(output))
+
+        enter = model.register_forward_pre_hook(lambda module, *given: self.take(given), with_kwargs=True)
+        handle = model.register_forward_hook(leave)
+        try:
+            yield
+        finally:
+            enter.remove()
+            handle.remove()
+
 
 def record(model: Model, batch: object, answers: Sequence[object] | None = None) -> Tape:
     """The tape of ``model(batch)``, or ``model(**batch)`` for a dictionary, as in evaluation but with statistics of the
@@ -217,10 +251,24 @@ def record(model: Model, batch: object, answers: Sequence[object] | None = None)
 
     answers: what ``.item()`` is to say, for models on the meta device. Raises ``NotCovered`` where none is left.
     """
+    return record_call(in_evaluation(model), lambda: run_on(model, batch), batch, answers)[0]
+
+
+def in_evaluation(model: Model) -> Model:
+    """The model in evaluation, but with statistics of the batch in batch norms."""
     model.eval()
     for module in model.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.train()
+    return model
+
+
+def record_call(model: Model, call: Callable[[], object], batch: object,
+                answers: Sequence[object] | None = None) -> tuple[Tape, object]:
+    """The tape of the first time that ``call`` runs the model, which stays in its mode, and what ``call`` returns.
+
+    Raises ``NotCovered`` where it does not run it.
+    """
     tape = Tape(on_meta=any(p.is_meta for p in model.parameters()))
     recorder = Recorder(tape, answers)
     for name, parameter in ((plain_name(name), one) for name, one in model.named_parameters()):
@@ -229,20 +277,9 @@ def record(model: Model, batch: object, answers: Sequence[object] | None = None)
     for name, buffer in model.named_buffers():
         if id(buffer) not in recorder.known:
             tape.buffers[recorder.number(buffer)] = name
-    tape.inputs.update(recorder.number(one) for one in tree_flatten(batch)[0] if isinstance(one, Tensor))
-    with recorder.names(model), torch.enable_grad(), recorder:
-        returned = model(**batch) if isinstance(batch, dict) else model(batch)
-    tape.output = recorder.number(_output(returned))
-    return tape
-
-
-def _output(value: object) -> Tensor:
-    """The tensor that a model returns: itself, its ``logits`` or ``last_hidden_state``, or the first of several."""
-    for name in ("logits", "last_hidden_state"):
-        found = getattr(value, name, None)
-        if isinstance(found, Tensor):
-            return found
-    tensors = [one for one in tree_flatten(value)[0] if isinstance(one, Tensor)]
-    if not tensors:
-        raise NotCovered(f"make: the model returned {type(value).__name__}; expected tensors, or an object with logits")
-    return tensors[0]
+    recorder.take(batch)
+    with recorder.names(model), recorder.one_run(model), torch.enable_grad(), recorder:
+        returned = call()
+    if tape.output < 0:
+        raise NotCovered("loss: got one that does not call the model; expected a function that calls model(...)")
+    return tape, returned
