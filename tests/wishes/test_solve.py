@@ -73,12 +73,15 @@ def places(region: Region, draw: random.Random) -> list[tuple[sp.Expr, ...]]:
         weights = [draw.randint(1, 9) for _ in corners]
         return tuple(sp.Rational(sum(w * x for w, x in zip(weights, column)), sum(weights)) for column in zip(*corners))
 
-    found = [among(list(part.corners))]
-    for wall in part.described[1]:
-        on = [corner for corner in part.corners if wall.at(corner) == 0]
-        found.append(among(on))
-        found.append(tuple(x + sp.Rational(draw.randint(-9, 9), 7) for x in found[-1]))
-    return [found[0], *draw.sample(found[1:], min(3, len(found) - 1))]
+    found, beside = among(list(part.corners)), []
+    for wall in sorted(part.described[1], key=str):
+        on = among([corner for corner in part.corners if wall.at(corner) == 0])
+        step, slope = next((k, change) for k in range(region.size) if (change := wall.at(tuple(
+            x + int(i == k) for i, x in enumerate(on))) - wall.at(on)) != 0)
+        out = tuple(x - sp.sign(slope) * sp.Rational(draw.randint(1, 9), 7) * int(i == step) for i, x in enumerate(on))
+        if not region.contains(out):  # else the wall is the box's
+            beside.append((on, out))
+    return [found, *(point for pair in draw.sample(beside, min(2, len(beside))) for point in pair)]
 
 
 GATE, THREE, NORMED = tp.ResNet("silu", "glu", norm="rms"), tp.ResNet("linear", "mlp", matrices=3), tp.ResNet(
