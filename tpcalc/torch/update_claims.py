@@ -29,7 +29,7 @@ from .streams import mean_square
 DRAWS = 4    # of initial weights, before two sizes are said to differ
 SAME = 1.25  # what is off by no more than that is the same; a factor that lacks is 2^(1/2) or more where sizes double
 BETWEEN = 3 / 8  # the power of what grows that is still taken for 0, in small models, and not for 1/2
-ALIKE = 1.1  # factors of growth that differ by no more than that are one
+ONE_FACTOR = 1.1  # factors of growth that differ by no more than that are one
 CLAIMED = ("matrix", "gather")  # uses of parameters, whatever they are said to be
 UPDATE = "one update changes the stream in base and target as the plan says"
 ENTRY = "what enters the layers is as large in the target as in the base"
@@ -78,7 +78,7 @@ class UpdateClaims:
         for _, branch in network.branches:
             fans = [one.factor for use in branch.uses for one in self.entry(use.parameter).growths
                     if one.symbol in ("fan-in", "fan-out")]
-            if fans and max(fans) > ALIKE * min(fans):
+            if fans and max(fans) > ONE_FACTOR * min(fans):
                 yield from (use.parameter for use in branch.uses)
 
     def _claim(self, key: str, logs: list[float]) -> Claim:
