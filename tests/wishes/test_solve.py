@@ -78,7 +78,7 @@ def places(region: Region, draw: random.Random) -> list[tuple[sp.Expr, ...]]:
         on = [corner for corner in part.corners if wall.at(corner) == 0]
         found.append(among(on))
         found.append(tuple(x + sp.Rational(draw.randint(-9, 9), 7) for x in found[-1]))
-    return [found[0], *draw.sample(found[1:], min(3, len(found) - 1))]
+    return [found[0], *draw.sample(found[1:], min(5, len(found) - 1))]
 
 
 GATE, THREE, NORMED = tp.ResNet("silu", "glu", norm="rms"), tp.ResNet("linear", "mlp", matrices=3), tp.ResNet(
