@@ -97,7 +97,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
         "tpcalc.reports.transformer_stages").write_program(import_module(
             "tpcalc.reports.transformer_options").TransformerOptions())),
     "a report's band": ("reports.band", "measure_band", lambda _: band()),
-    "lists of layers": ("groups.names", "_one_kind", lambda _: layers()),
+    "lists of layers": ("groups.names", "_require_one_kind", lambda _: layers()),
     "kept trainings": ("studies.transfer", "content", swept),
 }
 

@@ -89,8 +89,7 @@ def test_trained_vectors_have_an_exponent_and_no_orthogonal_factor(name: str) ->
         tp.program(net, OPT, tp.Parametrization(depth=each))
 
 
-@pytest.mark.parametrize("name, word", [("post", "norm_position='post'"), ("norm_scale", "norm_scale"),
-                                        ("hyper", "HyperConnections")])
+@pytest.mark.parametrize("name, word", [("norm_scale", "norm_scale"), ("hyper", "HyperConnections")])
 def test_what_no_rule_counts_is_refused_with_the_network(name: str, word: str) -> None:
     with pytest.raises(ValueError, match=word):
         tp.classify(0.5, 0.5, net_of(name, "linear", "post_nonlin"))

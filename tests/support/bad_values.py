@@ -121,6 +121,9 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "DepthScaling.multiplier": {"depth": "whole"}, "DepthScaling.update_size": {"depth": "whole"},
     "DepthScaling.update_factor": {"depth": "whole"},
     "Parametrization": {"width": "width scaling", "depth": "depth scaling"}, "Parametrization.at_width": {"n": "whole"},
+    "Powers": {**dict.fromkeys(("multiplier", "init", "lr"), "settings"),
+               **dict.fromkeys(("eps", "decay"), "optional settings")},
+    "with_exponents": {"optimizer": "optional opt"}, "powers_by_parameter": {"optimizer": "optional opt"},
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag",
             "independent": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
@@ -237,6 +240,7 @@ INNER = {  # called by the package, on values of its own
         "update_exponent", "step_size")), "matrices by name, asked by a builder"),
     **dict.fromkeys((f"Parametrization.{name}" for name in ("over", "is_mup", "require_mup", "beyond_mup",
                                                             "with_exponents")), "asked by the package, of a network"),
+    **dict.fromkeys(("Powers.in_one", "Powers.of"), "asked by the package, by names of its own"),
     "SGD.step": "arithmetic on anything that adds",
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
         "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
@@ -316,12 +320,12 @@ def instances() -> dict[str, Any]:
         "NotCovered": tp.NotCovered("no rule"),
         "MissingExtra": tp.MissingExtra("matplotlib", "report", "plots"),
         "RawProblem": raw, "OrderParameters": tp.theory.dmft(raw), "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
-        "Parametrization": tp.Parametrization()}
+        "Parametrization": tp.Parametrization(), "Powers": tp.Powers(lr={"n": -1})}
 
 
 MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "SignSGD", "DepthScaling", "ResNet",
         "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "Problem", "DepthwiseScaling",
-        "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
+        "Parametrization", "Powers", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

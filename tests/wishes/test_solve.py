@@ -49,7 +49,8 @@ MORE = (tp.ResNet("tanh"), MLP, RELU, tp.ResNet("silu", "glu", norm="rms"), tp.R
 
 
 @pytest.mark.parametrize(("net", "count"), [
-    (tp.ResNet(), 20), (tp.ResNet("tanh"), 8), (MLP, 8), (RELU, 4),
+    (tp.ResNet(), 20), (tp.ResNet("tanh"), 8), *(pytest.param(*one, marks=pytest.mark.nightly) for one in (
+        (MLP, 8), (RELU, 4))),
     *(pytest.param(net, 40, marks=pytest.mark.slow) for net in MORE)])
 def test_regions_are_what_verdicts_say_at_every_point(net: tp.ResNet, count: int) -> None:
     places = points(1 + len(net.trained_of_block), count)
@@ -89,7 +90,8 @@ GATE, THREE, NORMED = tp.ResNet("silu", "glu", norm="rms"), tp.ResNet("linear", 
 
 
 @pytest.mark.parametrize(("net", "opt"), [
-    (tp.ResNet(), tp.SGD()), (MLP, tp.SignSGD(0.1)), (tp.ResNet("tanh"), tp.Adam(0.1)), (NORMED, tp.Muon(0.1)),
+    (tp.ResNet(), tp.SGD()), (tp.ResNet("tanh"), tp.Adam(0.1)),
+    *(pytest.param(*one, marks=pytest.mark.nightly) for one in ((MLP, tp.SignSGD(0.1)), (NORMED, tp.Muon(0.1)))),
     *(pytest.param(*one, marks=pytest.mark.slow) for one in (
         (RELU, tp.Adam(0.1)), (GATE, tp.SGD()), (THREE, tp.Lion(0.1)), (tp.ResNet("tanh", "mlp"), tp.Muon(0.1))))])
 def test_regions_end_where_verdicts_do(net: tp.ResNet, opt: object) -> None:
@@ -117,6 +119,7 @@ def test_a_weight_decay_moves_no_wall_of_what_updates_do() -> None:
                 assert known(found, *point) == all(MET[one](verdict) for one in want), (want, point)
 
 
+@pytest.mark.nightly
 def test_what_is_complete_beyond_what_is_stable() -> None:
     """Through a kink an update is as much larger as its root, and in a product as the other, whatever grows."""
     net = tp.ResNet("relu", "mlp", matrices=3)

@@ -56,8 +56,8 @@ def test_the_meta_principled_family_is_where_every_matrix_has_an_effect(layers: 
     assert line.reduced().expressions([S]) == principles(layers).interval().expressions([S])
 
 
-@pytest.mark.parametrize("widths", [(1,), (1, 1), (1, 2), (2, 1), pytest.param(
-    ("1/2", "3/2", 1), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("widths", [(1,), (1, 2), *(pytest.param(widths, marks=pytest.mark.nightly) for widths in (
+    (1, 1), (2, 1))), pytest.param(("1/2", "3/2", 1), marks=pytest.mark.slow)])
 def test_muon_takes_the_root_of_fan_out_over_fan_in(widths: tuple) -> None:
     """Whatever powers of n hidden widths are: no rate may be larger; ahead of a narrower layer, by the root of by how
     much narrower, to which a change passes aligned."""

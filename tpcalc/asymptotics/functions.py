@@ -157,7 +157,7 @@ class Functions:
         return self.expressions.reference(key)
 
     def before(self, key: Unknown) -> Unknown | None:
-        """The same negative power at the step before."""
+        """A negative power's own unknown at the step before."""
         return self._of_kind.get((*self._kinds[key], key.step - 1)) if key in self._kinds else None
 
     def argument(self, function: sp.Expr) -> tuple[Argument, sp.Expr]:

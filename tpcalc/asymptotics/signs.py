@@ -55,7 +55,7 @@ def require_signs(at: SizeSolution) -> None:
     if accepted:
         return
     sizes = [at.value_of(Unknown(KET, 0, family)) or 0 for family in reading.accumulating & reading.forward]
-    grown = max(sizes) < LARGE and exponent_of(max(sizes)) > 0
+    grown = 0 < max(sizes, default=0) < LARGE
     for key in [key for key in at.table if key.step == 0 and key.sort in (KET, DERIVATIVE)
                 and key.name in reading.accumulating and not (key.sort == KET and key.name in reading.forward)]:
         for entry in at.entries(key):  # what goes back, and derivatives: a number times themselves, or nothing known

@@ -105,8 +105,8 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         net = FromZero.of(net, from_zero)
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
-    if isinstance(scale, Parametrization):
-        scale = scale if isinstance(net, Program) else with_exponents(scale, net, inside)
+    if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
+        scale = with_exponents(scale, net, inside)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, inside if isinstance(optimizer, Clipped) else opt)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}

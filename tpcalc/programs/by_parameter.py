@@ -13,7 +13,7 @@ import sympy as sp
 
 from .._checks import short
 from ..errors import NotCovered
-from ..parametrizations import Parametrization, Powers, Scaling, WidthScaling, width_recipe
+from ..parametrizations import DepthScaling, Parametrization, Powers, Scaling, WidthScaling, width_recipe
 from ..parametrizations.powers import ROLES
 from ..parametrizations.width import gradient_power
 from .carried import carried
@@ -26,11 +26,11 @@ OF_NO_ENTRY = ("muon", "normalizedsgd")  # entries of their directions shrink wi
 WILD = "*?[]"
 
 
-def with_exponents(scale: Scaling, net: Network, opt: object = None) -> Scaling:
+def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Scaling:
     """A parametrization with exponents, for the trained parameters of a network, in place of powers by parameter;
     others as they are.
 
-    The key "branch" is of the number in front of a branch, a multiplier alone. opt: an optimizer, or its name; gradient
+    The key "branch" is of the number in front of a branch, a multiplier alone. optimizer: one, or its name; gradient
     descent where none is given. Raises ``ValueError`` for a trained parameter without powers, for powers of what the
     network lacks, and for multipliers and initial sizes like powers of L of what a branch is not homogeneous in.
 
@@ -39,9 +39,11 @@ def with_exponents(scale: Scaling, net: Network, opt: object = None) -> Scaling:
     >>> with_exponents(Parametrization({"W": every}), ResNet("relu"), "adam")
     Parametrization(width='muP', depth={'alpha': 1/2, 'W': 1/2})
     """
+    _require_network(scale, net)
+    optimizer_name("sgd" if optimizer is None else optimizer)
     if not isinstance(scale, Parametrization) or scale.parameters is None:
         return scale
-    name = _by_entries(opt)
+    name = _by_entries(optimizer)
     given = dict(scale.parameters)
     branch = _of_branch(given.pop(BRANCH, Powers()))
     found = named_powers(given, net)
@@ -61,11 +63,18 @@ def with_exponents(scale: Scaling, net: Network, opt: object = None) -> Scaling:
     return Parametrization(_in_width(found, net, name), depth)
 
 
+def _require_network(scale: object, net: object) -> None:
+    if not isinstance(scale, (DepthScaling, Parametrization)):
+        raise ValueError(f"scale: got {short(scale)}; expected a tp.DepthScaling or a tp.Parametrization")
+    if isinstance(net, type) or not hasattr(net, "trained_of_block"):
+        raise ValueError(f"net: got {short(net)}; expected a tp.ResNet or a tp.Transformer")
+
+
 def _by_entries(opt: object) -> str:
     """The name of an optimizer that acts on every entry alone; ``ValueError`` for others."""
     name = optimizer_name("sgd" if opt is None else opt)
     if name in OF_NO_ENTRY:
-        raise NotCovered(f"opt: got {short(opt)}, of whose directions powers of n are not counted by parameter; "
+        raise NotCovered(f"optimizer: got {short(opt)}, of whose directions powers of n are not counted by parameter; "
                          "expected an optimizer that acts on every entry alone, or tp.Parametrization(depth=...)")
     return name
 
@@ -100,7 +109,7 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
     return found
 
 
-def powers_by_parameter(scale: Scaling, net: Network, opt: object = None) -> dict[str, Powers]:
+def powers_by_parameter(scale: Scaling, net: Network, optimizer: object = None) -> dict[str, Powers]:
     """What to set for every trained parameter, and for "branch", the number in front of one; ``with_exponents`` turns
     it back.
 
@@ -111,7 +120,8 @@ def powers_by_parameter(scale: Scaling, net: Network, opt: object = None) -> dic
     >>> powers_by_parameter(DepthScaling(), ResNet("tanh"), "adam")["W"]
     Powers(multiplier={}, init={'n': -1/2}, lr={'L': -1/2, 'n': -1}, eps=None, decay=None)
     """
-    name = _by_entries(opt)
+    _require_network(scale, net)
+    name = _by_entries(optimizer)
     whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
     if whole.scaling.branch != 1 or whole.scaling.base_depth != 1:
         raise ValueError(f"scale: got {short(scale)}; expected powers alone, with branch=1 and base_depth=1")

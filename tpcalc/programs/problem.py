@@ -69,8 +69,8 @@ class Problem:
         require_optimizer(inner)
         self.net.require_directions(inner)
         if isinstance(self.scale, Parametrization):
-            object.__setattr__(self, "scale", with_exponents(self.scale, self.net, inner))
-        if isinstance(self.scale, Parametrization):
+            if self.scale.parameters is not None:
+                object.__setattr__(self, "scale", with_exponents(self.scale, self.net, inner))
             linear, ends = isinstance(self.opt, SGD), self.net.train_embedding_readout
             object.__setattr__(self, "scale", self.scale.over(self.net.trained_of_block, linear, ends))
         else:
