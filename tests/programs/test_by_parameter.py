@@ -9,6 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.parametrizations import DepthChoices
+from tpcalc.programs.resolved import resolved
 from tpcalc.theory import powers_by_parameter, with_exponents
 
 NETS = (tp.ResNet("tanh"), tp.ResNet("relu", "mlp"), tp.Transformer(head_dim=2, positions=2, mlp="glu"),
@@ -53,6 +55,24 @@ def test_a_factor_may_stand_anywhere() -> None:
     assert {name: one.update_exponent("W1") for name, one in found.items()} == {
         "multiplier": 0, "init": -sp.Rational(1, 2)}
     assert with_exponents(tp.Parametrization({"*": factors["multiplier"]}), net).update_exponent("W1") == 1
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "signsgd", "lion", "adam", "adamw"])
+def test_raw_powers_of_the_depth_are_read_alike(optimizer: str) -> None:
+    """Two readings where both apply: a block that is homogeneous in each matrix, as the one takes it to be and the
+    other finds."""
+    rng = np.random.default_rng(11)
+    net = tp.ResNet("relu", "mlp")
+    for _ in range(5):
+        branch, inits, rates = some(rng), [some(rng), some(rng)], [some(rng), some(rng)]
+        raw = {name: DepthChoices(branch, rate, optimizer, None, init)
+               for name, init, rate in zip(("W1", "W2"), inits, rates)}
+        mup = {name: one.lr for name, one in powers_by_parameter(tp.DepthScaling(0, 0), net, optimizer).items()}
+        by_hand = {name: tp.Powers(init={"n": "-1/2", "L": init}, lr={"n": mup[name].get("n", 0), "L": rate})
+                   for name, init, rate in zip(("W1", "W2"), inits, rates)}
+        found = with_exponents(tp.Parametrization({"branch": tp.Powers(multiplier={"L": branch}), **by_hand}), net,
+                               optimizer)
+        assert found == resolved(tp.Parametrization(depth=raw))
 
 
 def moved(powers: dict[str, tp.Powers], sign: bool, n: int, depth: int, seeds: int) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from .._checks import choice, exact, exponent, short, whole_number
 from ..errors import NotCovered
 from .choices import DepthChoices
 from .depth import EMBEDDING_READOUT_FAMILIES, DepthScaling
-from .powers import ROLES, Frozen, Powers, roles
+from .powers import FAN_IN, ROLES, Frozen, Powers, roles
 from .width import WidthScaling
 from .width_recipes import NAMED_WIDTHS, width_recipe
 
@@ -302,6 +302,5 @@ def _translated(powers: Mapping[str, Powers]) -> WidthScaling:
     each = [{setting: powers[role].of(setting, "n") for setting in ("multiplier", "init", "lr")} for role in ROLES]
     sizes = [one["multiplier"] + one["init"] for one in each]
     moves = [2 * one["multiplier"] + one["lr"] for one in each]
-    fan_in = (0, 1, 1)
-    return WidthScaling([sp.expand(-2 * size - one) for size, one in zip(sizes, fan_in)],
-                        [sp.expand(-move - one) for move, one in zip(moves, fan_in)], 0)
+    return WidthScaling([sp.expand(-2 * size - fan_in) for size, fan_in in zip(sizes, FAN_IN.values())],
+                        [sp.expand(-move - fan_in) for move, fan_in in zip(moves, FAN_IN.values())], 0)

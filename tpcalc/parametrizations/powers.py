@@ -12,6 +12,7 @@ from .._checks import exponent, short
 
 V = TypeVar("V")
 ROLES = ("input", "hidden", "output")
+FAN_IN = dict(zip(ROLES, (0, 1, 1)))  # the power of n that a role's fan-in grows with
 NEEDED = ("multiplier", "init", "lr")  # settings that every parameter has
 
 

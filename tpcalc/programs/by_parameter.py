@@ -14,14 +14,15 @@ import sympy as sp
 from .._checks import short
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Powers, Scaling, WidthScaling, width_recipe
-from ..parametrizations.powers import ROLES
+from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
+from ..parametrizations.powers import FAN_IN, ROLES
 from ..parametrizations.width import gradient_power
 from .carried import carried
 from .faithful import faithful_rate, optimizer_name, update_power
 from .network import Network
 
-READ_IN, READ_OUT, BRANCH = "U", "nV", "branch"
-FAN_IN = dict(zip(ROLES, (0, 1, 1)))  # by which power of n it grows
+READ_IN, READ_OUT = EMBEDDING_READOUT_FAMILIES
+BRANCH = "branch"
 OF_NO_ENTRY = ("muon", "normalizedsgd")  # entries of their directions shrink with the width
 WILD = "*?[]"
 
@@ -89,7 +90,7 @@ def _of_branch(powers: Powers) -> sp.Expr:
 def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]:
     """Powers of every trained parameter: those of its name, else of its role, else of the pattern that says most.
     What is frozen has those of its name or role, if any."""
-    names = (*net.trained_of_block, READ_IN, READ_OUT)
+    names = (*net.trained_of_block, *EMBEDDING_READOUT_FAMILIES)
     trained = names if net.train_embedding_readout else net.trained_of_block
     found: dict[str, Powers] = {}
     used: set[str] = set()
@@ -126,7 +127,7 @@ def powers_by_parameter(scale: Scaling, net: Network, optimizer: object = None) 
     if whole.scaling.branch != 1 or whole.scaling.base_depth != 1:
         raise ValueError(f"scale: got {short(scale)}; expected powers alone, with branch=1 and base_depth=1")
     width, found = whole.width_scaling, {BRANCH: Powers(multiplier={"L": -whole.alpha})}
-    trained = (*net.trained_of_block, *((READ_IN, READ_OUT) if net.train_embedding_readout else ()))
+    trained = (*net.trained_of_block, *(EMBEDDING_READOUT_FAMILIES if net.train_embedding_readout else ()))
     for parameter in trained:
         role = _role(parameter, net)
         i, gradient = ROLES.index(role), gradient_power(width, role)

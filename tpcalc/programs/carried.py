@@ -37,8 +37,8 @@ class Carried:
         """
         found = {sp.expand(-branch - _power(degrees, inits)) for degrees in self.of_branches}
         if len(found) > 1:
-            raise NotCovered(f"init: got {_said(inits)}, of which the branches of a layer come to be of different "
-                             f"sizes, L^-alpha with alpha {', '.join(map(str, found))}; expected one alpha")
+            raise NotCovered(f"sizes at first: got {_said(inits)}, of which the branches of a layer come to be of "
+                             f"different sizes, L^-alpha with alpha {', '.join(map(str, found))}; expected one alpha")
         return found.pop()
 
     def gradient(self, name: str, branch: sp.Expr, inits: Mapping[str, sp.Expr]) -> sp.Expr:
@@ -52,8 +52,8 @@ def _power(degrees: Degrees, inits: Mapping[str, sp.Expr]) -> sp.Expr:
     for name, init in inits.items():
         degree = degrees.get(name, sp.Integer(0)) if init != 0 else sp.Integer(0)
         if degree is sp.nan:
-            raise NotCovered(f"init: got {name} {init}; what acts on {name} is not homogeneous in it, so that its "
-                             "size at first is no factor of the branch's; expected 0")
+            raise NotCovered(f"sizes at first: got {name} {init}; what acts on {name} is not homogeneous in it, so "
+                             "that its size at first is no factor of the branch's; expected 0")
         total += degree * init
     return total
 
