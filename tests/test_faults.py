@@ -26,7 +26,7 @@ def problem(net: Any = TANH, depth: Any = tp.oo, **others: Any) -> tp.Problem:
 
 def staged(folder: Path) -> None:
     from tpcalc.reports.report import run_stage
-    from tpcalc.reports.stages import Classified
+    from tpcalc.reports.judged import Classified
     from tpcalc.reports.store import Store
 
     results: Any = SimpleNamespace(left_out={}, failures={}, seconds={})

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Sequence
 
 import numpy as np
 import sympy as sp
-from scipy.optimize import linprog
-from scipy.spatial import ConvexHull
+import scipy  # its parts are imported where they are used first
 
 from .._shown import Short
 from ..derivations.printing import latex
@@ -91,8 +90,8 @@ def _together(diagram: "PhaseDiagram", one: "PhaseRegion") -> list[list[float]]:
     alike = [other for other in diagram.regions if other.name == one.name and other.dimension == 2]
     if one.dimension < 2 or len(alike) < 2:
         return []
-    hulls = [ConvexHull(np.array(other.vertices, dtype=float)) for other in alike]
-    whole = ConvexHull(np.concatenate([hull.points for hull in hulls]))
+    hulls = [scipy.spatial.ConvexHull(np.array(other.vertices, dtype=float)) for other in alike]
+    whole = scipy.spatial.ConvexHull(np.concatenate([hull.points for hull in hulls]))
     filled = abs(whole.volume - sum(hull.volume for hull in hulls)) < 1e-9 * whole.volume
     return whole.points[whole.vertices].tolist() if filled else []
 
@@ -119,6 +118,7 @@ def _with_room(vertices: list[list[float]], near: tuple[float, float], half: tup
     normals = np.stack([sides[:, 1], -sides[:, 0]], axis=1)
     normals *= -np.sign(np.sum(normals * (near - corners), axis=1))[:, None]  # outward
     reach, bounds = np.abs(normals) @ np.array(half), np.sum(normals * corners, axis=1)
+    linprog = scipy.optimize.linprog
     largest = linprog([0, 0, -1], np.column_stack([normals, reach]), bounds, bounds=[(None, None)] * 3).x[2]
     zeros, apart = np.zeros((len(normals), 2)), np.hstack([np.eye(2), -np.eye(2)])
     point = linprog([0, 0, 1, 1], np.vstack([np.hstack([normals, zeros]), apart, apart * [-1, -1, 1, 1]]),

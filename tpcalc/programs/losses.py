@@ -7,7 +7,7 @@ from typing import Protocol, Sequence, Union, cast
 
 import numpy as np
 import sympy as sp
-from scipy.special import expit, logsumexp, softmax
+import scipy  # its parts are imported where they are used first
 
 from .._checks import short
 
@@ -63,7 +63,7 @@ class LogisticLoss:
         return loss
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        slope: np.ndarray = -y * expit(-y * f)
+        slope: np.ndarray = -y * scipy.special.expit(-y * f)
         return slope
 
     def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
@@ -86,11 +86,11 @@ class SoftmaxLoss:
                              "numbers of at least 0 that add up to 1, such as one-hot rows")
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        loss: np.ndarray = logsumexp(f, axis=-1) * np.sum(y, axis=-1) - np.sum(y * f, axis=-1)
+        loss: np.ndarray = scipy.special.logsumexp(f, axis=-1) * np.sum(y, axis=-1) - np.sum(y * f, axis=-1)
         return loss
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        slope: np.ndarray = softmax(f, axis=-1) * np.sum(y, axis=-1, keepdims=True) - y
+        slope: np.ndarray = scipy.special.softmax(f, axis=-1) * np.sum(y, axis=-1, keepdims=True) - y
         return slope
 
     def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:

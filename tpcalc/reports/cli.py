@@ -21,7 +21,7 @@ from .arguments import (
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
-ALONE = ("audit", "prove", "warmup")  # commands in files of their own names; the others are in ``commands``
+ALONE = ("audit", "classify", "prove", "warmup")  # commands in files of their own names; the others are in ``commands``
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 
 from .._types import Fields
-from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, Divergence, ResNet, SignSGD, _checks
-from .. import Problem, Run, phase_diagram
+from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, ResNet, SignSGD, _checks
+from .. import Problem, Run
 from .. import train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
 from ..methods.method import WrongSizes
@@ -21,8 +20,8 @@ from . import breaking
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
-from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive_stage as derive_equations, judge_stage
-from .store import as_json
+from .stages import SYMBOLS, accuracy, derive_stage as derive_equations
+from .store import print_json
 from .transformer_options import TransformerOptions
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def derive_command(args: argparse.Namespace) -> int:
     opt = SGD(args.lr[0] if len(args.lr) == 1 else args.lr)
     found = derive_equations(ResNet("linear"), opt, DepthScaling(*exponents))
     if args.json:
-        _print_json(vars(found))
+        print_json(vars(found))
         return 0
     parts = [("program", found.program_latex, found.program), ("kets", found.kets_latex, found.kets),
              ("recursion", found.recursion_latex, found.recursion),
@@ -129,9 +128,9 @@ def train_command(args: argparse.Namespace) -> int:
         np.savez(args.save, outputs=run.outputs, losses=run.losses, targets=setup.task.targets)
     shares = accuracy(setup.task, run.outputs)
     if args.json:
-        _print_json({"setup": {**setup.numbers, "optimizer": repr(opt)},
-                     "depth": run.depth, "width": run.width, "method": run.method, "error_estimate": run.error_estimate,
-                     "notes": notes, "losses": run.losses, "accuracies": shares, "outputs": run.outputs})
+        print_json({"setup": {**setup.numbers, "optimizer": repr(opt)},
+                    "depth": run.depth, "width": run.width, "method": run.method, "error_estimate": run.error_estimate,
+                    "notes": notes, "losses": run.losses, "accuracies": shares, "outputs": run.outputs})
         return 0
     print(f"alpha = {setup.alpha}, gamma = {setup.gamma}, learning rate {', '.join(f'{r:g}' for r in setup.lr)}")
     print(f"method {run.method}, depth {depth}, width {width}; outputs are off by about {run.error_estimate:.1e}")
@@ -164,52 +163,5 @@ def _problem(args: argparse.Namespace, problem: Problem) -> Problem:
                 tried[0])
 
 
-def classify_command(args: argparse.Namespace) -> int:
-    """Print the verdict on (alpha, gamma), or the whole plane."""
-    net = ResNet(args.phi, args.block)
-    if args.plane and args.measure:
-        raise ValueError("got --plane with --measure; expected one of them")
-    if args.plane:
-        return plane(net, args.json, args.latex)
-    with bar("measuring", len(args.depths or ()) or 7) as progress:
-        tries = (args.depths,) if args.depths else (DEEP, SHALLOW)
-        found = judge_stage(args.alpha, args.gamma, tries if args.measure else (), progress, net)
-    if found.unmeasured:
-        raise Divergence(found.unmeasured)
-    if args.json:
-        _print_json({"alpha": str(args.alpha), "gamma": str(args.gamma), **vars(found)})
-        return 0
-    if args.latex:
-        print(f"\\begin{{aligned}}\n{found.latex}\n\\end{{aligned}}")
-        return 0
-    print(f"alpha = {args.alpha}, gamma = {args.gamma}: {found.name}")
-    for key, value in found.flags.items():
-        print(f"  {key.replace('_', ' '):<24} {'undefined here' if value is None else 'yes' if value else 'no'}")
-    print(f"  {'diversity exponent':<24} {found.diversity_exponent or 'undefined here'}")
-    for reason in found.reasons:
-        print(f"- {reason}")
-    print(f"assumed: {'; '.join(found.assumptions)}")
-    print(f"{'power of L':<32} {'derived':>8}" + (f" {'measured':>20}" if args.measure else ""))
-    for row in found.rows:
-        measured = "" if row["measured"] is None else f" {row['measured']:>9.4f} +- {row['uncertainty']:.4f}"
-        print(f"{row['name']:<32} {row['derived'] or '-':>8}{measured}")
-    return 0
-
-
-def plane(net: ResNet, json_form: bool, latex_form: bool) -> int:
-    """Print the phase diagram of a network."""
-    with bar("dividing the plane", 1):
-        found = phase_diagram(net)
-    if json_form:
-        _print_json({"phi": str(net.phi), "block": str(net.block), "regions": [one.row for one in found.regions]})
-    else:
-        print(found.latex() if latex_form else found.table())
-    return 0
-
-
 def _setup(args: argparse.Namespace, net: ResNet) -> Setup:
     return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed, net)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(as_json(value), indent=1, allow_nan=False))

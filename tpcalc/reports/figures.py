@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from .._types import Json
-from .stages import Classified, Converged, Networks
+from .judged import Classified
+from .stages import Converged, Networks
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#d55e00", "#009e73", "#666666"  # told apart by color-blind readers too
 FORMATS = ("svg", "pdf", "png")

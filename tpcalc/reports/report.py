@@ -14,12 +14,13 @@ from .._files import write_text
 from ..errors import Divergence, MissingExtra, NotCovered
 from ..ledger.bibliography import bibtex
 from .document import Document, DocumentTable
+from .judged import Classified, judge_network
 from .latex import compile_pdf, find_tex
 from .options import ReportOptions
 from .phase import DividedPlane, divide_plane, plane_figure, plane_table, write_regions
 from .progress import bar
 from .results import FinishedStages, Results
-from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive_stage, judge_network
+from .stages import Converged, Derived, Networks, compare_networks, converge, derive_stage
 from .store import Store, write_json
 from .tables import write_csv, write_table
 

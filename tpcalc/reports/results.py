@@ -9,9 +9,10 @@ from typing import Any
 
 from .._types import Json
 from .. import __version__
+from .judged import Classified
 from .options import ReportOptions
 from .phase import DividedPlane
-from .stages import Classified, Converged, Derived, Networks
+from .stages import Converged, Derived, Networks
 
 ELSEWHERE = ("outputs", "limit_outputs", "standard_error", "picture")
 PACKAGES = ("numpy", "scipy", "sympy", "numba", "scikit-learn", "matplotlib", "jinja2", "latex2mathml")

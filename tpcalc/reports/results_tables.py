@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .document import TableColumn, DocumentTable
-from .stages import Classified, Converged, Networks
+from .judged import Classified
+from .stages import Converged, Networks
 from .tables import flag_cell
 
 MEANING = {

@@ -37,6 +37,10 @@ def write_json(path: Path, value: Value) -> None:
     write_text(path, json.dumps(as_json(value), indent=1, allow_nan=False) + "\n")
 
 
+def print_json(value: Value) -> None:
+    print(json.dumps(as_json(value), indent=1, allow_nan=False))
+
+
 @dataclass(frozen=True)
 class Stored(Generic[Result]):
     """A result, the seconds it took when it was computed, and whether that was now."""
