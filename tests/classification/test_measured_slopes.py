@@ -20,12 +20,16 @@ PARTS = json.loads((Path(__file__).parents[1] / "references" / "measured_slopes.
 MOST_REFUSED = 1 / 8
 LOOPS = [row["name"] for row in PARTS["loops"]]
 QUICK = (7, 25)
+# A power of twice the depth; an explosion by upper bounds alone, with exponents beside it that were none; the output of
+# a branch less its mean, divided by its size.
+ONCE_WRONG = (64, 99, 103)
 # W x - silu(x) at alpha = 3/4 decays like exp(-c L^(1/4)), by less than 1/e over these depths, and h is a mean over
 # layers, of which the first L^(3/4) still keep theirs.
 TOO_SLOW = frozenset({50})
-# Refused, by what is in the way: loops through sin or cos of the stream, which has many places to rest at (2, 26); a
-# branch whose size its own terms decide in turn (1).
-REFUSED = frozenset({1, 2, 26})
+# Refused, by what is in the way: loops through sin or cos of the stream, which has many places to rest at (2, 26, 62,
+# 86); a branch whose size its own terms decide in turn (1, 67); branches that outgrow a stream which is divided by its
+# size (61, 73); a loop through silu behind a norm (110); a matrix that is met again after it moved, behind a norm (117).
+REFUSED = frozenset({1, 2, 26, 61, 62, 67, 73, 86, 110, 117})
 H = 0.5
 
 
@@ -46,14 +50,14 @@ def assert_right(row: dict[str, Any], named: bool = True) -> None:
 
 
 def test_stored_networks_are_those_that_are_drawn() -> None:
-    assert [row["seed"] for row in PARTS["drawn"]] == list(range(60))
+    assert [row["seed"] for row in PARTS["drawn"]] == list(range(plain.DRAWN))
     for row in PARTS["drawn"]:
         one = json.loads(json.dumps(asdict(plain.drawn(row["seed"]))))
         assert {name: row[name] for name in one} == one
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed not in QUICK))
-                                  for seed in range(60)])
+                                  for seed in range(plain.DRAWN)])
 def test_blocks_are_the_networks_that_were_measured(seed: int, steps: int = 3) -> None:
     """tpcalc trains the same network from the same weights; Adam as the sign descent that its first update is."""
     what, width, depth = plain.drawn(seed), 12, 4
@@ -100,10 +104,11 @@ def test_exponentials_are_no_powers() -> None:
         assert not any(Compared("x", sign * by, found).agrees for by in (0, 0.5, 1, 2, 4))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", sorted({*range(60)} - TOO_SLOW))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed not in ONCE_WRONG))
+                                  for seed in sorted({*range(plain.DRAWN)} - TOO_SLOW)])
 def test_verdicts_say_what_real_networks_show(seed: int) -> None:
     assert_right(PARTS["drawn"][seed])
+    assert seed not in ONCE_WRONG or seed not in REFUSED
 
 
 @pytest.mark.slow
@@ -132,7 +137,7 @@ def test_no_others_are_refused() -> None:
 
 
 def test_few_are_refused() -> None:
-    assert len(REFUSED) <= MOST_REFUSED * 60
+    assert len(REFUSED) <= MOST_REFUSED * plain.DRAWN
 
 
 @pytest.mark.slow

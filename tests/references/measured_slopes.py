@@ -10,7 +10,7 @@ depth.
     python tests/references/measured_slopes.py > tests/references/measured_slopes.json
 
 Parts: six loops; a silu gate behind a norm after three updates; blocks with a norm behind them, at several alpha; and
-60 drawn networks.
+120 drawn networks.
 
 In what is kept names of options were converted once, from those of commit e887df7 to those of today
 ("place" to "norm_position", "after" to "output"); numbers are as they were measured.
@@ -28,6 +28,7 @@ from scipy.special import erf
 Array = np.ndarray
 Tree = tuple[Any, ...]
 WIDTH, NETWORKS, ROUNDS, DEPTHS = 96, 8, 3, (16, 32, 64, 128, 256)
+DRAWN = 120
 RATE, INPUT, TARGET = 0.2, 0.7, 1.0
 PARTS = ("loops", "silu_gate", "norm_behind", "drawn")
 SIZES = ("x at initialization", "h at initialization", "change of f", "change of x", "change of h", "update of h")
@@ -372,7 +373,7 @@ def _told(logs: Array) -> list[float] | None:
 def rows(part: str) -> Iterable[dict[str, Any]]:
     """What a part of the file has, row by row."""
     if part == "drawn":
-        return ({"seed": seed, **measured(drawn(seed), rounds=2, seed=seed)} for seed in range(60))
+        return ({"seed": seed, **measured(drawn(seed), rounds=2, seed=seed)} for seed in range(DRAWN))
     if part == "loops":
         return ({"name": name, **measured(Drawn(tree), seed=100)} for name, tree in LOOPS.items())
     if part == "silu_gate":

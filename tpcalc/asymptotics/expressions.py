@@ -9,7 +9,7 @@ import sympy as sp
 from ..errors import NotCovered
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
-from ..orders.affine import Affine
+from ..orders.affine import Affine, power_of
 from ..orders.layer_functions import in_powers
 from ..orders.monomials import counted_scalar
 from ..orders.quantities import BaseQuantity
@@ -55,15 +55,23 @@ class Expressions:
 
     def _read_parts(self, expression: sp.Expr, t: int) -> GraphNode:
         found, factors = self.graph.unit, factors_of(expression)
-        for ket, norm in normalized(factors, self.reading.within):
+        for ket, whole, norm in normalized(factors, self.reading.within):
             factors.remove(ket)
             factors.remove(norm)
-            one = self.of_ket(KET, ket.vector)
-            found = self.graph.times(found, self.reference(one.key, normed=True) if isinstance(one, Reference) else one)
+            found = self.graph.times(found, self._over_size(self.of_ket(KET, ket.vector), whole))
         own = self._over_its_whole(factors, t)
         if own is not None:
             return self.graph.times(found, own)
         return self.graph.times(found, *(self._factor(factor, t) for factor in factors))
+
+    def _over_size(self, one: GraphNode, whole: Ket) -> GraphNode:
+        """A ket over the root mean square of what it is, or is a term of: each part over the size of all, but of a
+        stream, whose parts are of order one at most."""
+        if not isinstance(one, Reference):
+            return one
+        if self.reading.family(whole.vector) in self.reading.accumulating:
+            return self.reference(one.key, normed=True)
+        return self.graph.node(Over, one, self.of_ket(KET, whole.vector))
 
     def _over_its_whole(self, factors: list[sp.Expr], t: int) -> GraphNode | None:
         """A product that is a term of a vector, and divided by this vector's root mean square."""
@@ -213,6 +221,8 @@ class Expressions:
         fixed = factor.is_number or isinstance(factor, Scalar) or base == reading.equations.setting.depth
         if fixed or factor.free_symbols <= set(reading.parameters):
             return self.graph.unit
+        if factor.free_symbols <= {reading.variable, *reading.parameters}:
+            return self.graph.weight(Affine.of(power_of(factor, reading.variable), reading.parameters))
         layer = next((i for i in reading.layers if i in factor.free_symbols), None)
         if layer is None or factor.free_symbols - {layer, reading.variable, *reading.parameters}:
             raise NotCovered(f"{factor}: no rule for its order in L")

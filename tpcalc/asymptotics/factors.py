@@ -91,8 +91,8 @@ def squares(base: sp.Expr) -> list[sp.Expr]:
     return found
 
 
-def normalized(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> list[tuple[sp.Expr, sp.Expr]]:
-    """The kets of a product that are divided by their own root mean square, with the factor that divides.
+def normalized(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> list[tuple[Ket, Ket, sp.Expr]]:
+    """The kets of a product that are divided by a root mean square, of what is divided by and with this factor.
 
     within: is the first ket the second, or a term of it? Nothing cancels, so that it is then no larger.
     """
@@ -100,7 +100,7 @@ def normalized(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> li
     for factor in factors:
         base, power = factor.as_base_exp()
         if power == -sp.Rational(1, 2):
-            found += [(ket, factor) for whole in squares(base) if isinstance(whole, Ket)
+            found += [(ket, whole, factor) for whole in squares(base) if isinstance(whole, Ket)
                       for ket in [f for f in factors if isinstance(f, Ket) and within(f, whole)][:1]]
     return found
 

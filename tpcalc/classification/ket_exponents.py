@@ -21,7 +21,7 @@ from ..errors import NotCovered
 from ..gaussian.scalar_functions import scalar_function
 from ..limits.made_names import copied_from
 from ..limits.trained_vectors import vector_of
-from ..orders import EXPLODES, Affine, Exponent
+from ..orders import EXPLODES, Affine, Exponent, power_of
 from ..programs.language import MatVec, Vector, kind
 from ..programs.program import Program
 from .layer_jet import KINK, SMOOTH, joined_pairs, layer_jet
@@ -212,8 +212,8 @@ class Reader:
             target, value = p.statement.target, sp.expand(p.statement.value)
             if isinstance(target, Vector) and target.same_family(setting.families[self.stream]):
                 found |= {sp.powsimp(value.coeff(one)) for one in value.atoms(MatVec)}
-        powers = {setting.depth * sp.diff(number, setting.depth) / number for number in found}
-        return Affine.of(sp.simplify(powers.pop()), self.reading.parameters) if len(powers) == 1 else None
+        powers = {power_of(number, setting.depth) for number in found}
+        return Affine.of(powers.pop(), self.reading.parameters) if len(powers) == 1 else None
 
     def adds(self, rule: str) -> Value:
         """What all layers add to the stream at the step that is asked for, coherently or independently."""

@@ -19,6 +19,7 @@ from ..limits.eigenspaces import NoStreams
 from ..limits.made_names import copied_from, made_name
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
+from ..orders import power_of
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD
 from ..programs.language import Matrix, Outer, Vector
@@ -315,8 +316,7 @@ class MatrixTerms:
         return max(self._power(value.coeff(outer)) for value in moves for outer in value.atoms(Outer))
 
     def _power(self, number: sp.Expr) -> sp.Expr:
-        depth = Setting.of(self.source).depth
-        return sp.simplify(depth * sp.diff(number, depth) / number).subs(self.values)
+        return power_of(number, Setting.of(self.source).depth).subs(self.values)
 
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in

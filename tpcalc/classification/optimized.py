@@ -7,6 +7,7 @@ import sympy as sp
 from .._checks import choice
 from ..calculus.setting import Setting
 from ..errors import NotCovered
+from ..orders import power_of
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD
 from ..programs.builders import program
@@ -134,5 +135,5 @@ def _sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
         if one.target.name in net.vectors_of_block and clock in p.loops:
             moves = one.value - one.target.subs(clock.index, clock.index - 1)
             number = moves.as_independent(Member, as_Add=False)[0]
-            found[one.target.name] = sp.simplify(depth * sp.diff(number, depth) / number)
+            found[one.target.name] = power_of(number, depth)
     return found

@@ -11,6 +11,7 @@ from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
+from ..orders import power_of
 from ..parametrizations import DepthChoices, Scaling
 from ..parametrizations.recipes import IN, MLP, OUT, NamedRecipe
 from ..programs import SGD
@@ -251,5 +252,4 @@ def width_of(factor: sp.Expr | None) -> sp.Expr:
     if factor is None:
         return sp.Integer(0)
     n = sp.Symbol("n", positive=True)
-    square = factor.subs({OUT: n, IN: n})
-    return sp.simplify(n * sp.diff(square, n) / square)
+    return power_of(factor.subs({OUT: n, IN: n}), n)

@@ -62,8 +62,19 @@ class Exponents:
         return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | self.of_updates())
 
     def at(self, point: Sequence[sp.Expr]) -> dict[str, sp.Expr]:
-        """Values at (alpha, gamma), by name."""
-        return {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
+        """Values at (alpha, gamma), by name; no update's is known where it is undecided what updates do."""
+        found = {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
+        return found | dict.fromkeys(self.of_updates(), sp.oo) if self.undecided_at(point) else found
+
+    def bounds_at(self, point: Sequence[sp.Expr]) -> frozenset[str]:
+        """The names of those that are upper bounds there."""
+        return self.bounds | self.of_updates() if self.undecided_at(point) else self.bounds
+
+    def undecided_at(self, point: Sequence[sp.Expr]) -> bool:
+        """Does training explode by upper bounds alone, from a stable start, though no update is large directly?"""
+        if self.exact or not (self.explosions or self.grows):
+            return False
+        return bool(max(getattr(self, name).at(point) for name in (*AT_START, "dx", "df")) <= 0)
 
     @classmethod
     def of_updates(cls) -> frozenset[str]:

@@ -139,11 +139,11 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
     e = SimpleNamespace(**exponents.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
-    at_most = {name for name in exponents.bounds if getattr(e, name) != -sp.oo}
+    at_most = {name for name in exponents.bounds_at(point) if getattr(e, name) != -sp.oo}
     later = [(t, v.at(point)) for t, v in exponents.explosions]
     breaks = bool(later or exponents.grows)
     bursts = bool(later) and later[0][0] == 0  # before any training
-    undecided = starts and breaks and max(e.dx, e.df) <= 0 and not exponents.exact
+    undecided = exponents.undecided_at(point)
 
     def least(name: str, size: sp.Expr) -> bool | None:
         """Is an exponent at least so large? None where a bound alone says so."""
@@ -195,7 +195,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         + (f"; at step {later[0][0]} a sweep multiplies by {'at most ' * ('dx' in at_most)}"
            f"{_exponential(later[0][1])}" if later and starts else "")
         + ("; exponents grow with every step" if exponents.grows else "")
-        + (", at most; the activation may hold it back, so that x and f are undecided" if undecided else
+        + (", which the activation may hold back, so that x and f are undecided" if undecided else
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
         _undefined("nontrivial", nontrivial, outputs) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",

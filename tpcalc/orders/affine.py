@@ -94,3 +94,18 @@ def _fraction(number: sp.Rational) -> Fraction:
 
 def _rational(number: Fraction) -> sp.Rational:
     return sp.Rational(number.numerator, number.denominator)
+
+
+def power_of(number: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+    """p where a number is a multiple of ``variable**p``; ``NotAffine`` where it is no such power.
+
+    >>> L, a = sp.symbols("L alpha", positive=True)
+    >>> power_of(3 * a * L**-a / sp.sqrt(L), L)
+    -alpha - 1/2
+    """
+    found = sp.expand(sp.powsimp(variable * sp.diff(number, variable) / number))
+    if found.has(variable):
+        found = sp.simplify(found)
+    if found.has(variable):
+        raise NotAffine(f"number: got {number}; expected a multiple of a power of {variable}")
+    return found
