@@ -28,7 +28,7 @@ ONCE_WRONG = (64, 99, 103)
 TOO_SLOW = frozenset({50})
 # Refused, by what is in the way: loops through sin or cos of the stream, which has many places to rest at (2, 26, 62,
 # 86); a branch whose size its own terms decide in turn (1, 67); branches that outgrow a stream which is divided by its
-# size (61, 73); a loop through silu behind a norm (110); a matrix that is met again after it moved, behind a norm (117).
+# size (61, 73); a loop through silu behind a norm (110); a matrix met again after it moved, behind a norm (117).
 REFUSED = frozenset({1, 2, 26, 61, 62, 67, 73, 86, 110, 117})
 H = 0.5
 
