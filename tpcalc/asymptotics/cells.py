@@ -63,12 +63,17 @@ def cells(evaluate: Evaluate[T], size: int) -> list[ParameterCell[T]]:
         part, halved = waiting.pop()
         corners, inner = part.corners, part.center
         found = evaluate(inner, unit_directions(size))
-        others = [evaluate(corner, (towards(corner, inner), *unit_directions(size))) for corner in corners]
-        differing = [other for other in others if other.answer != found.answer]
-        if not differing:
+        others = (evaluate(corner, (towards(corner, inner), *unit_directions(size))) for corner in corners)
+        same, cut = True, None
+        for other in others:  # no more of them than it takes to find where to cut
+            if other.answer != found.answer:
+                same = False
+                cut = next((form for form in _dividing(found, other) if _cuts(form, corners)), None)
+                if cut is not None:
+                    break
+        if same:
             done.append(ParameterCell(part, found))
             continue
-        cut = next((form for other in differing for form in _dividing(found, other) if _cuts(form, corners)), None)
         if cut is None:
             if halved >= MOST_PARTS:
                 raise NotCovered("exponents that differ between corners of a part of the space of their parameters, "

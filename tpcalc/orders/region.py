@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Iterator, Sequence
+from typing import Iterable, Iterator, Sequence
 
 import sympy as sp
 
@@ -129,27 +130,48 @@ def _tightest(conditions: Sequence[Condition]) -> list[Condition]:
     return [Condition(c.form.scaled(), c.strict) for c in found.values()]
 
 
-def _interior_point(conditions: Sequence[Condition], size: int) -> tuple[Fraction, ...] | None:
-    """Eliminate the last parameter (Fourier, Motzkin), find a point for the others, then one for it."""
+@lru_cache(maxsize=2**14)
+def _interior_point(conditions: tuple[Condition, ...], size: int) -> tuple[Fraction, ...] | None:
+    return _between({_whole(c.form): c.strict for c in sorted(conditions, key=lambda c: c.strict)}, size)
+
+
+def _whole(form: Affine) -> tuple[int, ...]:
+    """Slopes and constant of a form, in proportion, as whole numbers, which are compared faster than fractions."""
+    numbers = (*form.slopes, form.constant)
+    scale = math.lcm(*(number.denominator for number in numbers))
+    return tuple(int(number * scale) for number in numbers)
+
+
+def _between(rows: dict[tuple[int, ...], bool], size: int) -> tuple[Fraction, ...] | None:
+    """Eliminate the last parameter (Fourier, Motzkin), find a point for the others, then one for it.
+
+    rows: slopes and constants of forms that are positive where they are strict, and not negative else.
+    """
     if size == 0:
-        return () if all(c.holds(()) for c in conditions) else None
-    lower: list[tuple[Affine, bool]] = []
-    upper: list[tuple[Affine, bool]] = []
-    without: list[Condition] = []
-    for c in dict.fromkeys(conditions):
-        slope = c.form.slopes[-1]
-        if slope == 0:
-            without.append(Condition(Affine(c.form.slopes[:-1], c.form.constant), c.strict))
-            continue
-        bound = Affine(tuple(-s / slope for s in c.form.slopes[:-1]), -c.form.constant / slope)
-        (lower if slope > 0 else upper).append((bound, c.strict))
+        return () if all(number > 0 or number == 0 and not strict for (number,), strict in rows.items()) else None
+    lower = [(row, strict) for row, strict in rows.items() if row[size - 1] > 0]
+    upper = [(row, strict) for row, strict in rows.items() if row[size - 1] < 0]
+    without: dict[tuple[int, ...], bool] = {}
+
+    def keep(row: Iterable[int], strict: bool) -> None:
+        *slopes, last, constant = row
+        whole = (*slopes, constant)
+        scale = math.gcd(*whole) or 1
+        key = tuple(number // scale for number in whole)
+        without[key] = without.get(key, False) or strict
+
+    for row, strict in rows.items():
+        if not row[size - 1]:
+            keep(row, strict)
     for low, strict_low in lower:
         for high, strict_high in upper:
-            without.append(Condition(high - low, strict_low or strict_high))
-    rest = _interior_point(without, size - 1)
+            up, down = low[size - 1], -high[size - 1]
+            keep((down * a + up * b for a, b in zip(low, high)), strict_low or strict_high)
+    rest = _between(without, size - 1)
     if rest is None:
         return None
-    lows, highs = [b.at(rest) for b, _ in lower], [b.at(rest) for b, _ in upper]
+    lows, highs = ([-sum((a * x for a, x in zip(row, rest)), Fraction(row[-1])) / row[size - 1] for row, _ in side]
+                   for side in (lower, upper))
     if lows and highs:
         return (*rest, (max(lows) + min(highs)) / 2)
     return (*rest, max(lows) + 1 if lows else min(highs) - 1 if highs else Fraction(0))
