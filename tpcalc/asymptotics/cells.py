@@ -8,7 +8,7 @@ each moved a little inwards; where it differs, the cell is cut along where two f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -52,8 +52,10 @@ class ParameterCell(Generic[T]):
         return tuple(wall.scaled() for wall in self.part.described[1])
 
 
-def cells(evaluate: Evaluate[T], size: int) -> list[ParameterCell[T]]:
-    """Cells that cover a large box; evaluate: at a point that is thought of as moved along directions."""
+def cells(evaluate: Evaluate[T], size: int, common: Callable[[Sequence[T]], T | None] = lambda answers: None
+          ) -> list[ParameterCell[T]]:
+    """Cells that cover a large box; evaluate: at a point that is thought of as moved along directions; common: what is
+    true wherever one of several answers is, for parts that no form divides, None where nothing is."""
     waiting: list[tuple[Polytope, int]] = [(Polytope.box(FAR, size), 0)]
     done: list[ParameterCell[T]] = []
     while waiting:
@@ -63,18 +65,22 @@ def cells(evaluate: Evaluate[T], size: int) -> list[ParameterCell[T]]:
         part, halved = waiting.pop()
         corners, inner = part.corners, part.center
         found = evaluate(inner, unit_directions(size))
-        others = (evaluate(corner, (towards(corner, inner), *unit_directions(size))) for corner in corners)
-        same, cut = True, None
-        for other in others:  # no more of them than it takes to find where to cut
+        answers, cut = [found.answer], None
+        for corner in corners:  # no more of them than it takes to find where to cut
+            other = evaluate(corner, (towards(corner, inner), *unit_directions(size)))
             if other.answer != found.answer:
-                same = False
+                answers.append(other.answer)
                 cut = next((form for form in _dividing(found, other) if _cuts(form, corners)), None)
                 if cut is not None:
                     break
-        if same:
+        if len(answers) == 1:
             done.append(ParameterCell(part, found))
             continue
         if cut is None:
+            shared = common(answers)
+            if shared is not None:
+                done.append(ParameterCell(part, replace(found, answer=shared)))
+                continue
             if halved >= MOST_PARTS:
                 raise NotCovered("exponents that differ between corners of a part of the space of their parameters, "
                                  "where no two of the forms that they have are equal; no rule divides it")

@@ -90,7 +90,7 @@ class Counting:
         size = len(self.counted.parameters)
         if not size:
             return ((Region(0), self.read(self.solution({}))),)
-        divided = cells(self._evaluated, size)
+        divided = cells(self._evaluated, size, Exponents.common)
         walls = inner_walls(divided)
         found: list[tuple[Region, Exponents]] = []
         faces = [Region(size)]
@@ -107,7 +107,10 @@ class Counting:
     def _evaluated(self, point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
         solution = self.solution(self._at(point), directions)
         found = self.read(solution)
-        return evaluated_exponents(solution, found)
+        evaluated, known = evaluated_exponents(solution, found), found.known_at(point, directions)
+        if known is found:
+            return evaluated
+        return replace(evaluated, answer=known, zeros=evaluated.zeros | {"dx", "df"})  # the larger one decides
 
     def _inside(self, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
         """What a cell says of an open face."""
@@ -120,7 +123,7 @@ class Counting:
         """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
         points."""
         points = spanning(face)
-        read = [self.read(self.solution(self._at(point))) for point in points]
+        read = [self.read(self.solution(self._at(point))).known_at(()) for point in points]
         for cell in divided:
             if all(wall.at(point) >= 0 for wall in cell.walls for point in points):
                 beside = cell.found.answer

@@ -13,7 +13,7 @@ from .._shown import Short, Tabled, or_why, text_table
 from .._types import Fields
 from ..asymptotics import CHANGE as MOVED, KET, SizeSolution, Unknown
 from ..limits.made_names import copied_from
-from ..orders import EXPLODES, Affine, Exponent
+from ..orders import Affine, Exponent
 from ..parametrizations import Scaling
 from ..programs import SGD
 from ..programs.indices import POSITIONS
@@ -161,8 +161,8 @@ class _Sizes:
             for name, families in forward.items():
                 found[name][CHANGE] = self._of(MOVED, self.exponents.after, families)
         for name, key in ((STREAM, "dx"), (OUTPUT, "df")):
-            found[name][CHANGE] = (_in_limit(EXPLODES, True) if self.exponents.undecided_at(()) else
-                                   _in_limit(getattr(self.exponents, key), key in self.exponents.bounds))
+            known = self.exponents.known_at(())
+            found[name][CHANGE] = _in_limit(getattr(known, key), key in known.bounds)
         back = streams - self.solution.counted.reading.forward
         gradient = self._of(KET, 0, back)
         found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)

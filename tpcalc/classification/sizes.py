@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields, replace
+from fractions import Fraction
 from typing import Sequence
 
 import sympy as sp
@@ -62,19 +63,35 @@ class Exponents:
         return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | self.of_updates())
 
     def at(self, point: Sequence[sp.Expr]) -> dict[str, sp.Expr]:
-        """Values at (alpha, gamma), by name; no update's is known where it is undecided what updates do."""
-        found = {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
-        return found | dict.fromkeys(self.of_updates(), sp.oo) if self.undecided_at(point) else found
+        """Values at (alpha, gamma), by name."""
+        return {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
 
-    def bounds_at(self, point: Sequence[sp.Expr]) -> frozenset[str]:
-        """The names of those that are upper bounds there."""
-        return self.bounds | self.of_updates() if self.undecided_at(point) else self.bounds
+    def known_at(self, point: Sequence[sp.Expr], directions: Sequence[Sequence[Fraction]] = ()) -> "Exponents":
+        """These, or where it is undecided what updates do, others that say nothing of updates.
 
-    def undecided_at(self, point: Sequence[sp.Expr]) -> bool:
-        """Does training explode by upper bounds alone, from a stable start, though no update is large directly?"""
+        It is where training explodes by upper bounds alone, from a stable start, though no update is large directly.
+        directions: along which the point is thought of as moved a little, those before first.
+        """
         if self.exact or not (self.explosions or self.grows):
-            return False
-        return bool(max(getattr(self, name).at(point) for name in (*AT_START, "dx", "df")) <= 0)
+            return self
+        sizes = [getattr(self, name) for name in (*AT_START, "dx", "df")]
+        along = [[form.at(point), *(form.rise(direction) for direction in directions)]
+                 for one in sizes for form in one.forms]
+        if any(one.explodes for one in sizes) or any(values > [Fraction(0)] * len(values) for values in along):
+            return self
+        return replace(self.unknown(), at_first=Exponent())
+
+    def unknown(self) -> "Exponents":
+        """Others that say nothing of updates but what they do at first."""
+        return replace(self, **dict.fromkeys(self.of_updates(), EXPLODES), explosions=(), grows=False,
+                       bounds=self.bounds | self.of_updates())
+
+    @classmethod
+    def common(cls, several: Sequence["Exponents"]) -> "Exponents | None":
+        """What holds wherever one of several does that know no more of updates than upper bounds; None of others."""
+        one, *others = (each.unknown() for each in several)
+        alike = all(each.bounds >= cls.of_updates() for each in several) and all(other == one for other in others)
+        return one if alike else None
 
     @classmethod
     def of_updates(cls) -> frozenset[str]:

@@ -137,13 +137,14 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
     point of the plane of other exponents."""
     if point is None:
         point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
-    e = SimpleNamespace(**exponents.at(point))
+    known = exponents.known_at(point)
+    e = SimpleNamespace(**known.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
-    at_most = {name for name in exponents.bounds_at(point) if getattr(e, name) != -sp.oo}
+    at_most = {name for name in known.bounds if getattr(e, name) != -sp.oo}
     later = [(t, v.at(point)) for t, v in exponents.explosions]
     breaks = bool(later or exponents.grows)
     bursts = bool(later) and later[0][0] == 0  # before any training
-    undecided = exponents.undecided_at(point)
+    undecided = known is not exponents
 
     def least(name: str, size: sp.Expr) -> bool | None:
         """Is an exponent at least so large? None where a bound alone says so."""
@@ -151,7 +152,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
 
     grown = [name for name in ("dx", "df") if getattr(e, name) > 0]
     outputs = None if undecided else bool(starts and not grown and not breaks)
-    if starts and grown and at_most.issuperset(grown) and exponents.at_first.at(point) <= 0:
+    if starts and grown and at_most.issuperset(grown) and known.at_first.at(point) <= 0:
         undecided, outputs = True, None
     grows = least("dh", sp.Rational(0)) if e.dh > 0 else False
     stable = None if undecided and grows is False else False if outputs is False or grows else None if (
@@ -171,7 +172,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
     elif e.x_init is -sp.oo:
         name = "decays"
     elif undecided:
-        name = "undecided, with h growing"
+        name = "undecided"
     elif not outputs:
         name = "unstable in training"
     elif nontrivial is None or stable is None:
@@ -183,7 +184,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
     else:
         name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
     said = {name: in_words(getattr(e, name)) if name not in at_most else f"at most {in_words(getattr(e, name))}"
-            for name in exponents.at(point)}
+            for name in known.at(point)}
     counted = starts or bursts  # a stream that grows at initialization, layer by layer, is no place to start from
     named = {name: getattr(e, field) for name, field in NAMES.items() if counted or field.endswith("init")}
     reasons = (

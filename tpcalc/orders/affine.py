@@ -61,6 +61,10 @@ class Affine:
         """The value at a point, its coordinates in the order of the parameters: fractions, or real sympy numbers."""
         return self.constant + sum((a * p for a, p in zip(self.slopes, point) if a), Fraction(0))
 
+    def rise(self, direction: Sequence[Fraction]) -> Fraction:
+        """By how much it grows along a direction."""
+        return sum((a * d for a, d in zip(self.slopes, direction) if a), Fraction(0))
+
     @property
     def is_constant(self) -> bool:
         return not any(self.slopes)
