@@ -8,6 +8,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.language import MatVec
 
 L, QUARTER = sp.Symbol("L"), sp.Rational(1, 4)
 
@@ -22,6 +24,15 @@ def test_what_is_kept_more_than_once_explodes(keep: sp.Expr) -> None:
 @pytest.mark.parametrize("keep, name", [(0.9, "decays"), (1 - 1 / L, "Depth-muP"), (1 - 2 / L, "Depth-muP")])
 def test_what_is_damped(keep: sp.Expr, name: str) -> None:
     assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == name
+
+
+def test_dampings_of_several_powers_are_as_large_as_the_largest() -> None:
+    """Real networks decay: a layer takes away 1/L and L^(-1/2)/2 of the stream; at alpha = 3/2 the former alone."""
+    def block(b: Branch) -> sp.Expr:
+        return MatVec(b.weights(), b.x) - b.x / 2
+
+    damped = tp.ResNet(block=block, skip=tp.Skip(keep=1 - 1 / L))
+    assert [tp.classify(alpha, 0.5, damped).name for alpha in (0.5, 1.5)] == ["decays", "trivial"]
 
 
 LOCATIONS = [(0.5, 0.5), (1, 0), (0.5, 0.25), (1, 0.25), (0.25, 0.75)]

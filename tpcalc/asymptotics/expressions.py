@@ -222,6 +222,8 @@ class Expressions:
         if fixed or factor.free_symbols <= set(reading.parameters):
             return self.graph.unit
         if factor.free_symbols <= {reading.variable, *reading.parameters}:
+            if factor.is_Add and len({sp.sign(term.as_coeff_Mul()[0]) for term in factor.args}) == 1:  # none cancels
+                return self.graph.union([self.numbers(term, t) for term in factor.args])
             return self.graph.weight(Affine.of(power_of(factor, reading.variable), reading.parameters))
         layer = next((i for i in reading.layers if i in factor.free_symbols), None)
         if layer is None or factor.free_symbols - {layer, reading.variable, *reading.parameters}:
