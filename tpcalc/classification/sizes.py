@@ -83,8 +83,8 @@ class Exponents:
 
     def unknown(self) -> "Exponents":
         """Others that say nothing of updates but what they do at first."""
-        return replace(self, **dict.fromkeys(self.of_updates(), EXPLODES), explosions=(), grows=False,
-                       bounds=self.bounds | self.of_updates())
+        sizes: Fields = dict.fromkeys(self.of_updates(), EXPLODES)
+        return replace(self, **sizes, explosions=(), grows=False, bounds=self.bounds | self.of_updates())
 
     @classmethod
     def common(cls, several: Sequence["Exponents"]) -> "Exponents | None":
