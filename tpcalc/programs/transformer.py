@@ -164,7 +164,7 @@ class Transformer(Residual):
         if not isinstance(self.attention, Convolution) or self.mlp is not None:
             return None
         options = {f.name: getattr(self, f.name) for f in fields(Residual)}
-        return ResNet(self.phi, self.attention.order, self.norm, **options)
+        return ResNet(self.phi, f"{self.attention.order}_nonlin", self.norm, **options)
 
     @property
     def sublayers(self) -> tuple[Block, ...]:
