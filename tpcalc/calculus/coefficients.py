@@ -14,7 +14,7 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Vector
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
-from .rules import bounds, join_sums
+from .rules import join_sums
 from .setting import Product, Setting
 
 Limits = tuple[sp.Symbol, sp.Expr, sp.Expr]  # an index, and the first and last value that a sum gives it
@@ -65,7 +65,7 @@ class Bases:
         limits: list[Limits] = []
         for loop in product.location.loops:
             if loop is not self.setting.clock and loop.index in product.indices:
-                limits.append((free[loop.index], *bounds(loop)))
+                limits.append((free[loop.index], *loop.bounds))
         if self.setting.clock is not None and self.setting.time in product.indices:
             limits.append((base.args[1][0], self.setting.clock.first, last))
         return limits

@@ -43,8 +43,7 @@ class Update:
         found = self.at(others)
         if found is None:
             return all((mine - theirs).is_zero is not False for mine, theirs in zip(self.others, others))
-        ranges = {loop.index: sorted((loop.first, loop.last), key=lambda end: (end == loop.first) == loop.descending)
-                  for loop in self.location.loops}
+        ranges = {loop.index: loop.bounds for loop in self.location.loops}
         return not any((value - ranges[i][1]).is_positive or (ranges[i][0] - value).is_positive
                        for i, value in found.items())
 

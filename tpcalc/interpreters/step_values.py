@@ -14,7 +14,6 @@ from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from ..calculus.memory import memory_equations, initial_weight_factor_of
-from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..errors import NotCovered
 from ..gaussian import Expectation
@@ -254,6 +253,6 @@ def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:
         yield known
         return
     loop, *inner = loops
-    first, last = (int(at_numbers(end, known)) for end in bounds(loop))
+    first, last = (int(at_numbers(end, known)) for end in loop.bounds)
     for value in range(first, last + 1):
         yield from indices(inner, {**known, loop.index: sp.Integer(value)})

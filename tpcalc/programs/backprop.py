@@ -143,8 +143,8 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
         if {p, m} & (d.free_symbols ^ product.vector.free_symbols):
             raise NotCovered(f"{said}: {product} must be named at its own position before another one reads it")
         front, number = _apart(factor, unit)
-        outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
-        found.gradients.append(Gradient(_matrix(product), scale * front, number * outer))
+        outer = Outer(product.vector, d) if product.matrix.turned else Outer(d, product.vector)
+        found.gradients.append(Gradient(product.matrix.member, scale * front, number * outer))
         sent.append((product.vector, front, number * MatVec(Transpose(product.matrix), d)))
     rest = sp.expand(value.subs({p: 0 for p in value.atoms(MatVec)})) if value.has(MatVec) else value
     for argument in sorted(rest.atoms(Vector) | rest.atoms(Scalar) & set(made), key=sp.default_sort_key):
@@ -177,12 +177,3 @@ def _apart(change: sp.Expr, unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     factors = sp.Mul.make_args(sp.factor_terms(sp.expand(change)) if change.has(unit) else change)
     powers = [f for f in factors if f.as_base_exp()[0] == unit]
     return sp.Mul(*powers), sp.Mul(*(f for f in factors if f not in powers))
-
-
-def _transposed(product: MatVec) -> bool:
-    return isinstance(product.matrix, Transpose)
-
-
-def _matrix(product: MatVec) -> Matrix:
-    matrix: Matrix = product.matrix.args[0] if _transposed(product) else product.matrix
-    return matrix

@@ -20,7 +20,7 @@ from .algebra import multiplied_out
 from .blocks import is_linear_in_vectors
 from .indices import POSITIONS
 from .language import HeadSum, LossDerivative, MatVec, Member, OfFamily, Outer, Vector, kind
-from .program import Assign, Loop, Program, Statement, mapped
+from .program import Assign, Loop, Program, Statement, assignments, mapped
 
 TWO = 2  # positions: one that is read, and one that reads itself besides
 
@@ -42,7 +42,7 @@ def one_position(program: Program) -> Program:
     """
     out = _WrittenOut.of(program)
     body = mapped(program.body, lambda s: [Assign(s.target, out.value(s.value))], out.around)
-    joined = _Joined(program, out, tuple(_members(body)))
+    joined = _Joined(program, out, tuple(assignments(body)))
     sizes = tuple(size for size in program.sizes if size != POSITIONS)
     return replace(program, body=tuple(joined.statements(body)), sizes=sizes,
                    data=tuple(out.without(one) for one in program.data),
@@ -187,11 +187,3 @@ def _terms(value: sp.Expr) -> Iterator[sp.Expr]:
         else:
             for part in mixed.args:
                 yield from _terms(part * sp.Mul(*(f for f in factors if f != mixed)))
-
-
-def _members(body: tuple[Statement, ...]) -> Iterator[Assign]:
-    for s in body:
-        if isinstance(s, Loop):
-            yield from _members(s.body)
-        else:
-            yield s

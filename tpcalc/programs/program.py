@@ -64,8 +64,9 @@ class Assign:
     def mapped(self, change: "Change", around: "Around") -> Iterable["Statement"]:
         return change(self)
 
-    def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator["Assign"]:
-        yield Assign(at_numbers(self.target, values), write_out(at_numbers(self.value, values)))
+    def at_numbers(self, values: Values) -> "Assign":
+        """The statement with numbers for all indices and sizes, sums written out."""
+        return Assign(at_numbers(self.target, values), write_out(at_numbers(self.value, values)))
 
     def visited(self, values: Values) -> Iterator[tuple["Assign", Values]]:
         """This statement with the numbers of its indices, in the order in which they are executed."""
@@ -124,10 +125,6 @@ class Loop:
 
     def mapped(self, change: "Change", around: "Around") -> Iterable["Statement"]:
         return around(self, mapped(self.body, change, around))
-
-    def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator[Assign]:
-        return (one for k in self.steps(values) for statement in self.body
-                for one in statement.unrolled({**values, self.index: sp.Integer(k)}))
 
     def visited(self, values: Values) -> Iterator[tuple[Assign, Values]]:
         """The statements inside with the numbers of their indices, in the order in which they are executed."""
@@ -298,7 +295,7 @@ class Program(Short, Aligned):
         sizes: by the program's symbols or their names; raises ``ValueError`` for others.
         """
         values = _integers(self.numeric_sizes(sizes))
-        return (one for statement in self.body for one in statement.unrolled(values))
+        return (one.at_numbers(at) for statement in self.body for one, at in statement.visited(values))
 
     def count(self, sizes: Sizes) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
@@ -353,7 +350,7 @@ def _check_order(program: Program) -> None:
 
 
 def _location(program: Program, statement: Assign, values: Values) -> str:
-    return f"program {program.name}: {next(statement.unrolled(values))}"
+    return f"program {program.name}: {statement.at_numbers(values)}"
 
 
 def _is_given(program: Program, member: Member) -> bool:

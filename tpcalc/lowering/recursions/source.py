@@ -181,11 +181,6 @@ def _require_names(recursion: RecursionEquations) -> None:
                              "identifiers, as names go into generated source")
 
 
-def _extent(loop: Loop) -> sp.Expr:
-    """One more than the largest value of a loop's index."""
-    return (loop.first if loop.descending else loop.last) + 1
-
-
 def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     """Shapes of all arrays, by name."""
     setting = recursion.setting
@@ -198,7 +193,7 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     def extent(index: sp.Symbol) -> sp.Expr:
         return sp.Max(*ends_of[index]) + 1
 
-    steps = sp.Integer(1) if setting.clock is None else _extent(setting.clock)
+    steps = sp.Integer(1) if setting.clock is None else setting.clock.bounds[1] + 1
     base = (steps + 1, sp.Integer(max(len(setting.products), len(setting.program.vectors), 1)),
             *map(extent, bases.below + bases.above))
 
@@ -320,8 +315,7 @@ def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquat
     for loop in e.products[1].location.loops:
         away = setting.past if loop is setting.clock else sp.Symbol(f"{loop.index}_1", integer=True)
         if away in free:
-            last = setting.time if loop is setting.clock else _extent(loop) - 1
-            first = loop.last if loop.descending else loop.first
+            first, last = loop.bounds if loop is not setting.clock else (loop.first, setting.time)
             out.open(f"for {away} in range({printer.doprint(first)}, {printer.doprint(last)} + 1):")
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
     b, c, t, s, l, m = e.target.args
