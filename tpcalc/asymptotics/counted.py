@@ -23,11 +23,10 @@ USUAL = 3  # steps that decide all others in most networks
 
 
 class Counted:
-    """Ket equations whose sizes are counted in powers of a growing variable, at any values of the symbols in exponents.
+    """Ket equations whose sizes are counted in powers of the depth, at any values of the symbols in exponents.
 
-    The graph is built once, for as many training steps as are asked for, and shared by all points. growing: the
-    variable, the depth where none is given. Raises ``ValueError`` for a program without layers then, and for a term
-    that no rule covers, naming it.
+    The graph is built once, for as many training steps as are asked for, and shared by all points. Raises
+    ``ValueError`` for a program without layers, and for a term that no rule covers, naming it.
 
     >>> import sympy as sp, tpcalc as tp
     >>> from tpcalc.asymptotics import Counted
@@ -38,9 +37,9 @@ class Counted:
     (0, -1/2)
     """
 
-    def __init__(self, equations: KetEquations, growing: sp.Symbol | None = None) -> None:
+    def __init__(self, equations: KetEquations) -> None:
         self.equations = equations
-        self.reading = EquationReader(equations, growing)
+        self.reading = EquationReader(equations)
         self.entries = TermEntries(self.reading)
         self._sweeps: dict[int, tuple[int, list[UnknownSweep]]] = {}
 

@@ -113,7 +113,7 @@ def _matters(at: SizeSolution, entry: TermEntry) -> bool:
             known[node.number] = node.value(_Finite(at), [value(kid) for kid in node.kids])
         return known[node.number]
 
-    return any(exponent_of(number) + at.all_layers // 2 > 0 for label, number in value(entry.node).items()
+    return any(exponent_of(number) + at.scale.unit // 2 > 0 for label, number in value(entry.node).items()
                if number < LARGE and any(more == 2 for _, more in in_stream(label, 2)))
 
 

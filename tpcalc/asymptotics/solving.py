@@ -46,8 +46,8 @@ def _note_forgetting(at: SizeSolution, sweep: UnknownSweep) -> None:
     """
     for key in sweep.plain:
         rates = [at.value(entry.damping)[MEAN] for entry in at.entries(key) if entry.damping is not None]
-        if rates and max(rates) + at.all_layers > 0:
-            at.forgets[key] = max(rates) + at.all_layers
+        if rates and max(rates) + at.scale.unit > 0:
+            at.forgets[key] = max(rates) + at.scale.unit
 
 
 def _require_forgotten_faster(at: SizeSolution, sweep: UnknownSweep) -> None:

@@ -20,7 +20,7 @@ from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
 from .affine import Affine, point_of
 from .cell import Cell as Cell
-from .elimination import dependency_order, least_solution, lost, present
+from .elimination import dependency_order, least_solution, present
 from .exponent import Exponent
 from .region import Region
 from .said import in_names_of
@@ -144,19 +144,3 @@ def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
                 rest = rest.where(excess, ">")
             return parts
     return [cell]
-
-
-def orders(recursion: RecursionEquations, steps: int = 2) -> Orders:
-    """Count the powers of L at the first ``steps`` training steps of a recursion.
-
-    Data, targets and learning rates have exponent 0. Raises ``ValueError`` for a program without layers and for a
-    term that no rule covers, naming it.
-    """
-    counted = Steps(recursion)
-    cells = [Cell(Region(len(counted.terms.parameters)), {})]
-    for t in range(steps):
-        found = counted.upto(t)
-        cells = [done for cell in cells for done in
-                 ([lost(cell, {one.target for one in found if one.target.step == t})]
-                  if cell.explosions else counted.step(cell, t))]
-    return Orders(counted.terms.parameters, tuple(cells), counted.upto(steps - 1))
