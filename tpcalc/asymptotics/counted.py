@@ -118,8 +118,8 @@ class Counted:
 
     def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]],
                  keep: Callable[[TermEntry], bool] | None = None, updates: int | None = None) -> SizeSolution | None:
-        """The solution of at most so many steps, where these decide all others; updates: where no others are asked for
-        than after so many, whatever grows."""
+        """The solution of at most so many steps, where these decide all others, or ``updates`` are all that is asked
+        for."""
         self.entries.upto(steps)
         found = self.start(values, keep, directions)
         streams = max(1, len(self.reading.accumulating) // 2)  # one's effect may reach another with the next step

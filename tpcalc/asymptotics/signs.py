@@ -66,8 +66,7 @@ def require_signs(at: SizeSolution) -> None:
 
 
 def _require_small(at: SizeSolution, key: Unknown) -> None:
-    """Raise ``NotCovered`` where functions take away of a stream in proportion to it as far as it is small, and it does
-    not vanish: others feed it."""
+    """Raise ``NotCovered`` where functions take away of a stream as far as it is small, and others feed it."""
     value = size_of_parts(at.table.get(key, {}))
     for entry in at.entries(key) if key in at.forgets else ():
         if entry.damping is not None and value is not None and exponent_of(value) >= 0:

@@ -232,8 +232,8 @@ class SizeSolution:
         return frozenset(found)
 
     def _require_arguments(self, t: int) -> None:
-        """Raise ``ValueError`` where a bounded function that is 0 at 0 acts on what falls with L: it is no more of
-        order one there, and what it is no rule counts."""
+        """Raise ``NotCovered`` where a bounded function that is 0 at 0 acts on what falls with L: no rule counts it.
+        """
         for (step, name), node in self.counted.entries.functions.arguments.items():
             if step == t:
                 value = self.value(node).get(MEAN)

@@ -51,8 +51,7 @@ def _note_forgetting(at: SizeSolution, sweep: UnknownSweep) -> None:
 
 
 def _require_forgotten_faster(at: SizeSolution, sweep: UnknownSweep) -> None:
-    """Raise ``NotCovered`` where a loop leads from a stream that forgets back to it and feeds it at least as
-    fast as it forgets: exponents do not say whether it grows."""
+    """Raise ``NotCovered`` where a loop feeds a stream that forgets at least as fast as it forgets."""
     cycle = Cycles(at, sweep, {key: at.table.get(key, {}) for key in sweep.shrinks}).through(at.forgets.keys())
     if cycle:
         key = next(key for key, _ in cycle if key in at.forgets)

@@ -137,8 +137,7 @@ def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp
         return value
     primes = ("'", "''") if left.func == Gamma else ("", "'")
     return derivation.through((Expand(setting, primes), IndependentKets(setting),
-                               NameCoefficients(setting, summed=True)),
-                              left, value)
+                               NameCoefficients(setting, summed=True)), left, value)
 
 
 def _covariance(derivation: Derivation, setting: Setting, product: Product, other: Product) -> RecursionEquation:

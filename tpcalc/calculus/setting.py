@@ -228,8 +228,7 @@ class Setting(Short):
         fits = []
         for product in self.products:
             known = product.matvec
-            if (product.transposed != matvec.matrix.turned
-                    or not product.matrix.same_family(matvec.matrix.member)
+            if (product.transposed != matvec.matrix.turned or not product.matrix.same_family(matvec.matrix.member)
                     or not known.vector.same_family(matvec.vector)):
                 continue
             unknowns = {i for i in product.indices if i.is_Symbol}
@@ -254,15 +253,14 @@ def clock_slot(program: Program, clock: Loop | None, member: Member) -> int:
 
 
 def _require_clock(program: Program, clock: Loop | None, locations: list[Location]) -> None:
-    """Raise ``ValueError`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
+    """Raise ``NotCovered`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
     step is not their first index."""
     for location in locations:
         target = location.statement.target
         if clock is None and location.loops and isinstance(target, Matrix):
             raise NotCovered(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
                              f"clock; say which one is, with roles={{{location.loops[0].index}: 'clock'}}, or let it "
-                             f"run "
-                             "to the first size")
+                             "run to the first size")
         if not isinstance(target, Matrix) and target.indices and clock_slot(program, clock, target):
             raise NotCovered(f"program {program.name}: {target} has the clock at another place than its first index; "
                              "expected the first, for vectors and scalars")

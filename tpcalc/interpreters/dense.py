@@ -29,11 +29,11 @@ class DenseExecution(ArrayExecution):
                  seed: int, arrays: Arrays, keep: Collection[str], weights: Weights | None,
                  factors: Mapping[str, float] = {}) -> None:
         super().__init__(program, sizes, data, loss, width, arrays, keep)
-        self.seed, self.factors = seed, factors
         self.shapes = initial_shapes(self.program, [self.lowered.member(location, at) for location, ends in
                                                     self.plan.given.items() for at in _locations(ends)])
         self.require_memory()
-        self.weights = None if weights is None else checked(weights, self.shapes, width)
+        given = None if weights is None else checked(weights, self.shapes, width)
+        self.start = InitialWeights(self.shapes, width, seed, given, dict(factors))
 
     def require_memory(self) -> None:
         """Raise ``MemoryError`` where matrices and vectors cannot fit."""
@@ -45,14 +45,8 @@ class DenseExecution(ArrayExecution):
                        f"program {self.program.name} with {count} matrices of width {self.width}",
                        "take a smaller width or depth")
 
-    def initial_weights(self) -> dict[str, np.ndarray]:
-        """By name of a family, in float64: what was given, or what the seed draws, in the order of the program."""
-        if self.weights is not None:
-            return {name: np.array(value) for name, value in self.weights.items()}
-        return drawn(self.shapes, self.width, self.seed, self.factors)
-
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
-        self.initial = self.initial_weights()
+        self.initial = self.start()
         super().run(progress)
         del self.initial
 
@@ -224,9 +218,7 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
     n = _checks.positive_integer("width", width)
     if isinstance(keep, str):
         raise ValueError(f"keep: got {keep!r}; expected names of families of vectors, in a tuple")
-    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights,
-                         factors)
+    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights, factors)
     run.run(progress)
     found = run.result()
-    return DenseRun(found.program, found.width, found.values, found.families, found.spectra,
-                    InitialWeights(run.shapes, n, seed, run.weights, dict(factors)))
+    return DenseRun(found.program, found.width, found.values, found.families, found.spectra, run.start)

@@ -82,8 +82,7 @@ class Execution(ABC):
 
     registry: Registry
 
-    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
-                 exact: bool = False) -> None:
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, exact: bool = False) -> None:
         if not isinstance(program, Program):
             raise ValueError(f"program: got {program!r}; expected a tp.Program")
         self.program, self.numbers = program, Numbers(exact)
@@ -101,8 +100,7 @@ class Execution(ABC):
             known.add(self.statement.target)
 
     def _check(self, statement: Assign, known: set[Member]) -> None:
-        """Raise before the work for a statement that reads what is not there yet, and for what has no value: an order
-        that holds at small sizes may not at these."""
+        """Raise before the work for what is read and not there yet at these sizes, and for what has no value."""
         among = (*self.program.vectors, *self.program.matrices, *self.program.data)
         for member in statement.value.atoms(Member):
             if member not in known and not self.given(member, among):

@@ -43,8 +43,7 @@ class StepValues:
         self._generic = self.bases.generic()
         self.locations = {base: i for i, base in enumerate(reading.bases)}
         met = {matrix for matrix, _ in reading.execution.space.groups}
-        self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)},
-                              key=str)
+        self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)}, key=str)
         self.root = self._number(sp.Integer(1) if setting.depth is None else sp.sqrt(setting.depth.subs(self.sizes)))
         self._known: dict[Value, Value] = {}
         self._free: dict[sp.Basic, tuple[sp.Symbol, ...]] = {}

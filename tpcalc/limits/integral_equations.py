@@ -26,8 +26,7 @@ from .translation import Translator, at_zero
 class LimitEquation:
     """The equation ``target = value`` of a limit, for the given kinds of quantities.
 
-    where: the b and r that they stand for, () for all;
-    boundary: it holds at an end of layer time.
+    where: the b and r that they stand for, () for all; boundary: it holds at an end of layer time.
 
     >>> import tpcalc as tp
     >>> equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))
@@ -135,8 +134,7 @@ def _summed(generic: sp.Expr, size: int) -> sp.Expr:
 
 
 def _coefficients(translator: Translator, part: RegionPart, number: int, equation: RecursionEquation,
-                  terms: list[CountedTerm]
-                  ) -> list[LimitEquation]:
+                  terms: list[CountedTerm]) -> list[LimitEquation]:
     """The equations of one family of vectors, or its boundary values; own-layer coefficients apart."""
     found: list[LimitEquation] = []
     for here in (False, True):

@@ -126,8 +126,7 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
 
 def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent]
             ) -> tuple[dict[Quantity, Exponent], Loops]:
-    """What enters a sweep's quantities from outside, and from each other; of products of several at ``current`` values.
-    """
+    """What enters a sweep's quantities from outside, and from each other, of products at ``current`` values."""
     inner = set(sweep)
     alone: dict[Quantity, Exponent] = {u: Exponent() for u in sweep}
     loops: Loops = {}

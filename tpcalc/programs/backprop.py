@@ -85,8 +85,7 @@ def _at_home(target: Node, argument: Node, change: sp.Expr, known: Collection[No
 
 
 def _without_sums(statement: Assign) -> Assign:
-    """The statement with sums over numbers written out; raises ``ValueError`` for other sums of vectors and scalars,
-    but for one over all positions that is all of the statement."""
+    """With sums over numbers written out; raises ``NotCovered`` for other sums but one over positions that is all."""
     if isinstance(statement.value, sp.Sum) and statement.value.limits == (sp.Tuple(*EVERY_POSITION),) and (
             not statement.value.function.has(sp.Sum, MatVec) and m not in statement.target.free_symbols):
         return statement
@@ -155,8 +154,7 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
 
 
 def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
-    """d times the derivative in a vector, entrywise, or in a scalar, averaged; through averages, sums over heads and a
-    sum over positions in the value too."""
+    """d times the derivative in a vector, entrywise, or in a scalar, averaged; sums and averages are gone through."""
     if isinstance(value, sp.Sum):
         return _derivative(value.function, argument, d)
     averages = sorted(value.atoms(Mean, HeadSum), key=sp.default_sort_key)

@@ -85,8 +85,7 @@ class Branch:
         """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
 
         A product with a matrix needs a name before a function acts on it, and what is not a vector by itself before a
-        matrix does. Raises ``ValueError`` for a name that is
-        taken or starts with d, which marks gradients.
+        matrix does. Raises ``ValueError`` for a name that is taken or starts with d, which marks gradients.
         """
         if isinstance(value, Vector):
             return value

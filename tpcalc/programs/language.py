@@ -1,10 +1,9 @@
 """The Tensor Program language: what may stand in a program, as sympy expressions.
 
-A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on
-every coordinate. Only five things are not entrywise: a matrix times a vector (``MatVec``), the average
-over coordinates (``Mean``), the sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors
-(``Outer``, u v^T / n), and transposition.
-Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
+A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on every coordinate.
+Only five things are not entrywise: a matrix times a vector (``MatVec``), the average over coordinates (``Mean``), the
+sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors (``Outer``, u v^T / n), and
+transposition. Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
 """
 
 from __future__ import annotations

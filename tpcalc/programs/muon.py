@@ -41,8 +41,7 @@ class Muon(Directed):
     width a fluctuation would be blown up to order one there. Where no rule counts directions (positions, unusual skips
     and places of norms) real networks beside the particles tell them. Raises ``ValueError`` for numbers that are not
     real and finite, a negative momentum or decay, nesterov without momentum, and newton_schulz_steps that are no whole
-    number of at least 1.
-    Source: [tpcalc/muon_on_gram_matrices].
+    number of at least 1. Source: [tpcalc/muon_on_gram_matrices].
 
     >>> import tpcalc as tp
     >>> task, scale = tp.Task([0.9, -0.5, 0.7], [1, 0.3, -0.8]), tp.DepthScaling()

@@ -45,9 +45,8 @@ class NormalizedSGD(Directed):
     layer and matrix, where a gradient is 0, at the last step too, or within rounding (10^-6 of what outer products in
     the layer sum up to without their signs; float32 is refused), and where it vanishes at infinite width alone, as at
     the first step of targets 0: there is no limit, since networks move along a fluctuation there, by as much as
-    elsewhere.
-    Raises ``ValueError`` for numbers that are not real and finite, a negative momentum or decay, and nesterov without
-    momentum.
+    elsewhere. Raises ``ValueError`` for numbers that are not real and finite, a negative momentum or decay, and
+    nesterov without momentum.
 
     >>> import tpcalc as tp
     >>> def moved(opt, target):

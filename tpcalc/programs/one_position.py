@@ -52,11 +52,7 @@ def one_position(program: Program) -> Program:
 
 @dataclass(frozen=True)
 class _WrittenOut:
-    """Loops and sums over positions, for two of them, and sums over heads of one coordinate.
-
-    indices: those that run over positions; slots: the places of positions among the indices of every family that has
-    such places.
-    """
+    """Loops and sums over positions (``indices``), for two of them; slots: places of positions by family's indices."""
 
     indices: frozenset[sp.Symbol]
     slots: dict[tuple[type, str], tuple[int, ...]]
@@ -97,10 +93,7 @@ class _WrittenOut:
 
 @dataclass(frozen=True)
 class _Joined:
-    """The statements of all positions as one, where the last stands.
-
-    written: for every joined member the statements that it is made of, in order.
-    """
+    """The statements of all positions as one, where the last stands."""
 
     program: Program
     out: _WrittenOut

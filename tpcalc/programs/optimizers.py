@@ -42,9 +42,8 @@ class SGD(Scheduled):
     lr:
         a number, or one number a step (then exactly as many as the task has steps).
     momentum, dampening, nesterov:
-        heavy ball: buf = momentum buf + (1 - dampening) gradient (the first step without dampening), the
-        weights move by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum
-        and no dampening.
+        heavy ball: buf = momentum buf + (1 - dampening) gradient (the first step without dampening), the weights move
+        by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum and no dampening.
     weight_decay, decoupled, independent:
         added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W before the update, or, decoupled and
         independent of the rate and its schedule, W <- (1 - weight_decay) W.

@@ -267,8 +267,7 @@ class Program(Short, Aligned):
                              "numbers")
         given = [str(name) for name in sizes]
         if sorted(given) != sorted(needed):
-            raise ValueError(f"sizes: got {sorted(given)}; expected {needed}, what program "
-                             f"{self.name} needs")
+            raise ValueError(f"sizes: got {sorted(given)}; expected {needed}, what program {self.name} needs")
         by_name = dict(zip(given, sizes.values()))
         return {size: by_name[str(size)] for size in self.sizes}
 

@@ -71,8 +71,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     depth, width:
         how many residual blocks, and N; ``tp.oo`` too.
     layers:
-        the L whose powers are taken, by default the depth, as in appendix D of the source; its (1) has
-        L = depth + 1.
+        the L whose powers are taken, by default the depth, as in appendix D of the source; its (1) has L = depth + 1.
     schedule:
         numbers that eta0 is multiplied by, one a step.
     momentum:

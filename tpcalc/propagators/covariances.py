@@ -7,7 +7,6 @@ take (..., N, N) arrays, one node or a stack of them, of any propagator.
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from .._types import Value

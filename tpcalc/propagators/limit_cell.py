@@ -218,8 +218,7 @@ def _of_kets(found: SizeSolution) -> Regime:
     to_stream = {t: found.terms(Unknown(KET, t, stream)) for t in range(found.steps)}
     noise = [one.value for one in to_stream[0] if one.rule == "independent layers"]
     drift = [one.value for t in range(1, found.steps) for one in to_stream[t] if one.rule == "layers"]
-    moved = [value for t in range(1, found.steps)
-             if (value := found.value_of(Unknown(CHANGE, t, stream))) is not None]
+    moved = [value for t in range(1, found.steps) if (value := found.value_of(Unknown(CHANGE, t, stream))) is not None]
     for what, values in (("the stream grows at initialization", [one.value for one in to_stream[0]]),
                          ("training moves the stream", moved)):
         power = found.power(max(values, default=None)).exponent

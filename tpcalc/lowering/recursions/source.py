@@ -166,8 +166,7 @@ def numba_source(recursion: RecursionEquations, loss: RowRule) -> str:
 
 
 def _require_names(recursion: RecursionEquations) -> None:
-    """Raise ``ValueError`` for two things of one name in the source, and for names that are none in Python, or that
-    Python or the source needs."""
+    """Raise for two things of one name in the source, and for names that Python or the source needs."""
     memory = dict.fromkeys(e.target.name for e in recursion.equations if e.kind == "memory")
     indices = map(str, recursion.setting.program.index_roles())
     names = [*argument_names(recursion), *result_names(recursion), *memory, *indices, "np", "math", "njit", "range"]
