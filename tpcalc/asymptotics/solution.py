@@ -332,10 +332,8 @@ class SizeSolution:
                                     *self.counted.reading.scalars]))
 
     def size(self, name: str, step: int, change: bool = False) -> CountedPower:
-        """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar.
-
-        Raises ``KeyError`` for another name or a step that was not counted.
-        """
+        """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar. Raises
+        ``KeyError`` for another name or a step that was not counted."""
         return self.power(self.value_of(self._named(name, step, change)))
 
     def explain(self, name: str, step: int, change: bool = False) -> tuple[str, ...]:

@@ -39,11 +39,8 @@ def solve_sweep(at: SizeSolution, sweep: UnknownSweep) -> None:
 
 
 def _note_forgetting(at: SizeSolution, sweep: UnknownSweep) -> None:
-    """The streams of a sweep that forget, with their rates.
-
-    y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older than L^(1 - v) layers: it keeps nothing of where it
-    started, and sums over that many layers.
-    """
+    """The streams of a sweep that forget, with their rates. y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older
+    than L^(1 - v) layers: it keeps nothing of where it started, and sums over that many layers."""
     for key in sweep.plain:
         rates = [at.value(entry.damping)[MEAN] for entry in at.entries(key) if entry.damping is not None]
         if rates and max(rates) + at.scale.unit > 0:

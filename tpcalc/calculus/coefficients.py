@@ -23,10 +23,8 @@ R, B = sp.Symbol("r", integer=True), sp.Symbol("b", integer=True)
 
 @dataclass(frozen=True)
 class Bases:
-    """The generic base ket of a program: number b, step r and samples below, layers above.
-
-    Products that stand in fewer loops than others have the remaining indices 0.
-    """
+    """The generic base ket of a program: number b, step r and samples below, layers above. Products that stand in
+    fewer loops than others have the remaining indices 0."""
 
     setting: Setting
 

@@ -117,10 +117,8 @@ def _locations(ends: tuple[tuple[int, int], ...]) -> Value:
 
 
 def initial_shapes(program: Program, members: Collection[Member]) -> Shapes:
-    """By name of a family that is given: its kind, the ends of its free indices, and where these stand.
-
-    In the order of the program, vectors first; members: what is read, which says where indices end.
-    """
+    """By name of a family that is given: its kind, the ends of its free indices, and where these stand. In the order
+    of the program, vectors first; members: what is read, which says where indices end."""
     found: dict[str, tuple[type, tuple[tuple[int, int], ...], tuple[int, ...]]] = {}
     for given in (*program.vectors, *program.matrices):
         free = tuple(p for p, i in enumerate(given.indices) if not i.is_number)

@@ -319,18 +319,14 @@ class ProgramInterpreter:
 
     def series(self, name: str) -> np.ndarray:
         """A family of scalars as an array over its indices from 0 on (float64, or rationals in an object array).
-
-        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
-        """
+        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices."""
         return series_of(self.program, name, {s.name for s in self.scalars}, {
             tuple(map(int, s.indices)): value for s, value in self.scalars.items() if s.name == name})
 
 
 def series_of(program: Program, name: str, names: set[str], found: Mapping[tuple[int, ...], Value]) -> np.ndarray:
     """The scalars of one name, by their indices, as an array over these from 0 on; names: of all that there are.
-
-    Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
-    """
+    Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices."""
     if name not in names:
         raise ValueError(f"name: got {name!r}; expected a scalar that program {program.name} assigns: {sorted(names)}")
     shape = tuple(max(location) + 1 for location in zip(*found))

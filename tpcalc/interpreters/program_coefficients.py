@@ -160,10 +160,8 @@ class ProgramCoefficients(ProgramInterpreter):
         return self.execution.against(self.execution.bra(self._ket(u)), self._ket(v))
 
     def with_products(self, products: Iterable[MatVec]) -> "ProgramCoefficients":
-        """The reading with base kets for these products of initial matrices too.
-
-        A program does not make a product whose coefficient happens to be zero, as where weights decay at once.
-        """
+        """The reading with base kets for these products of initial matrices too. A program does not make a product
+        whose coefficient happens to be zero, as where weights decay at once."""
         self.execution.complete = False
         for made in products:
             self.execution.value(made)

@@ -52,9 +52,7 @@ class LimitEquation:
 
 def limit_equations(translator: Translator, part: RegionPart) -> tuple[LimitEquation, ...]:
     """All limit equations of a part, in program order, a boundary value before the equation that starts from it.
-
-    Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term.
-    """
+    Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term."""
     part.require_one_scale()
     found: list[LimitEquation] = []
     for number, equation in enumerate(translator.recursion.equations):

@@ -55,11 +55,8 @@ class LoweringPlan:
 
 def plan_memory(lowered: Lowered, sizes: Mapping[str, int], numbers: list[IndexedNumber],
                 shapes: Mapping[str, tuple[int, ...]], keep: Collection[str]) -> LoweringPlan:
-    """Walk the nest; keep: the names of families that are never forgotten, besides all scalars.
-
-    Raises ``ValueError`` for a statement that reads what is neither given nor assigned before, or data that is not
-    there, naming it.
-    """
+    """Walk the nest; keep: the names of families that are never forgotten, besides all scalars. Raises ``ValueError``
+    for a statement that reads what is neither given nor assigned before, or data that is not there, naming it."""
     walk = _Walk(lowered, sizes, numbers, shapes)
     lowered.functions[1](walk)
     kept = {i for i, one in enumerate(lowered.names.families) if one[0] is Scalar or str(one[1]) in keep}

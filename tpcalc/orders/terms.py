@@ -51,10 +51,8 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Terms:
-    """A recursion whose terms are to be counted in powers of L, perhaps with values for some parameters.
-
-    Raises ``ValueError`` for a program without layers.
-    """
+    """A recursion whose terms are to be counted in powers of L, perhaps with values for some parameters. Raises
+    ``ValueError`` for a program without layers."""
 
     recursion: RecursionEquations
     at: Values = ()

@@ -31,10 +31,8 @@ class Carried:
     last: tuple[str, ...]
 
     def alpha(self, branch: sp.Expr, inits: Mapping[str, sp.Expr]) -> sp.Expr:
-        """alpha of a branch multiplier L^branch and of parameters that start L^init times as large as usual.
-
-        Raises ``ValueError`` where sublayers differ in it, and where one is not homogeneous in such a parameter.
-        """
+        """alpha of a branch multiplier L^branch and of parameters that start L^init times as large as usual. Raises
+        ``ValueError`` where sublayers differ in it, and where one is not homogeneous in such a parameter."""
         found = {sp.expand(-branch - _power(degrees, inits)) for degrees in self.of_branches}
         if len(found) > 1:
             raise NotCovered(f"sizes at first: got {_said(inits)}, of which the branches of a layer come to be of "

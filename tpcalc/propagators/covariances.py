@@ -35,11 +35,8 @@ def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray)
 
 
 def at_times(propagator: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
-    """<x|x> or <delta|delta> of a trained propagator at layer times in [0, 1], shape (times, N, N).
-
-    At finite depth, those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate
-    values anywhere.
-    """
+    """<x|x> or <delta|delta> of a trained propagator at layer times in [0, 1], shape (times, N, N). At finite depth,
+    those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate values anywhere."""
     covariance = forward_covariance if forward else backward_covariance
     times = np.asarray(layer_times, dtype=np.float64)
     if hasattr(propagator, "mesh"):

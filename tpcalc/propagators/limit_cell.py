@@ -162,10 +162,8 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 def instead_of(net: Transformer) -> ResNet:
-    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places.
-
-    It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own.
-    """
+    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places. It
+    ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own."""
     net.require_known_skip()
     return ResNet("tanh", "pre_nonlin", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
 
