@@ -198,12 +198,9 @@ class Setting(Short):
 
     def step(self, vector: Vector) -> sp.Expr:
         """The training step of a vector: its first index, where its family is assigned inside the loop."""
-        if self.clock is None or not vector.indices or not self._in_time(vector):
+        if self.clock is None or not vector.indices or vector.family_key not in self._families_in_time:
             return self.time
         return self.step_index(vector)
-
-    def _in_time(self, vector: Vector) -> bool:
-        return vector.family_key in self._families_in_time
 
     @cached_property
     def _families_in_time(self) -> frozenset[tuple[object, ...]]:

@@ -259,7 +259,7 @@ def after_gate(block: object, phi: sp.Expr | str, usual: str) -> tuple[object, s
     """
     gate = GATES.get(block.lower()) if isinstance(block, str) else None
     if gate is None:
-        return block, phi
+        return block, phi.lower() if isinstance(phi, str) else phi
     if not (isinstance(phi, str) and phi.lower() in (gate, usual)):
         raise ValueError(f"phi: got {short(phi)} with {block!r}, a glu whose gate is {gate}; expected {gate!r}, or "
                          "'glu' with another phi")

@@ -182,11 +182,8 @@ def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
     return (statement for statement, _ in walked(body) if isinstance(statement, Assign))
 
 
-def _same_loop(loop: Loop, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    return (replace(loop, body=body),)
-
-
-def mapped(body: Iterable[Statement], change: Change, around: Around = _same_loop) -> tuple[Statement, ...]:
+def mapped(body: Iterable[Statement], change: Change, around: Around = lambda loop, body: [replace(loop, body=body)]
+           ) -> tuple[Statement, ...]:
     """Statements, at whatever depth of loops, each assignment replaced by those that ``change`` makes of it, and each
     loop by those that ``around`` makes of it and its new body: one loop where nothing is said."""
     return tuple(made for statement in body for made in statement.mapped(change, around))

@@ -29,11 +29,6 @@ def backward_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarr
     return forward_covariance(q, p, r, s)
 
 
-def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """<x_a | delta_b> = G (P R + S Q^T) G'^T at one node, shape (..., N, N)."""
-    return inverse(p, q) @ (p @ r + s @ _t(q)) @ _t(inverse(q, p))
-
-
 def at_times(propagator: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
     """<x|x> or <delta|delta> of a trained propagator at layer times in [0, 1], shape (times, N, N). At finite depth,
     those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate values anywhere."""
