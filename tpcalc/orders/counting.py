@@ -29,6 +29,7 @@ from .growing_variable import Values
 from .terms import Contribution, Terms
 
 HALF = Fraction(1, 2)
+MOST = 6  # steps that are tried
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,24 +69,24 @@ class Steps:
         return [replace(cell, contributions=contributions) for cell in least_solution(before, sweeps, by_target)]
 
 
-def settled_orders(recursion: RecursionEquations, most: int = 6, at: Values = ()) -> Orders:
+def settled_orders(recursion: RecursionEquations, at: Values = ()) -> Orders:
     """The exponents of so many training steps as decide those of all, perhaps with values for some parameters.
 
     A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
     exponent grows from one step to the next (``Cell.grows``) when every stream has been reached, and where the last
     step repeats the exponents of the one before: the maximum being idempotent, they then hold for all later steps.
-    Raises ``ValueError`` where some still change after ``most`` steps.
+    Raises ``ValueError`` where some still change after ``MOST`` steps.
     """
     with in_names_of(recursion.setting):
-        return _settled(Steps(recursion, at), most)
+        return _settled(Steps(recursion, at))
 
 
-def _settled(steps: Steps, most: int) -> Orders:
+def _settled(steps: Steps) -> Orders:
     terms, parameters = steps.terms, steps.terms.parameters
     streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []
     active = [Cell(Region(len(parameters)), {})]
-    for t in range(most):
+    for t in range(MOST):
         solved = [cell for before in active for cell in steps.step(before, t)]
         active = []
         for cell in solved:
@@ -99,7 +100,7 @@ def _settled(steps: Steps, most: int) -> Orders:
                     (done if finished else active).append(one)
         if not active:
             return Orders(parameters, tuple(done), steps.upto(t))
-    raise NotCovered(f"the exponents of program {terms.name} still change at step {most}")
+    raise NotCovered(f"the exponents of program {terms.name} still change at step {MOST}")
 
 
 def _split(cell: Cell, keys: Sequence[Quantity]) -> list[Cell]:

@@ -204,9 +204,9 @@ def _sums(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where(found < NOTHING // 2, NOTHING, np.where(found > EVERYTHING // 2, EVERYTHING, found))
 
 
-def _passed_on(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges: np.ndarray, rounds: int = 64) -> bool:
+def _passed_on(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> bool:
     """Let values pass along all loops at once, in place, until they stay; False where they do not."""
-    for _ in range(rounds):
+    for _ in range(64):
         before = values.copy()
         np.maximum.at(values, rows, _sums(edges, before[columns]))
         if np.array_equal(values, before):
