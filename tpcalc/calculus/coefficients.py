@@ -14,7 +14,6 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Vector
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
-from .rules import join_sums
 from .setting import Product, Setting
 
 Limits = tuple[sp.Symbol, sp.Expr, sp.Expr]  # an index, and the first and last value that a sum gives it
@@ -279,15 +278,3 @@ def contract_deltas(total: sp.Sum) -> sp.Expr:
             body = (body / delta).subs(dropped, kept)
             limits = [limit for limit in limits if limit[0] != dropped]
     return sp.Sum(body, *limits) if limits else body
-
-
-@dataclass(frozen=True)
-class CollectCoefficients:
-    """Sums over the same steps joined, powers of L joined in every term, what the terms share in front."""
-
-    name = "collect"
-    reason = "linearity of the sum over steps"
-    source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return join_sums(expression, Gamma, R)

@@ -106,6 +106,6 @@ def kets(program: Program) -> KetEquations:
     finished = []
     for e in found:
         value = derivation.apply(Causality(support), e.target, e.value)
-        value = derivation.apply(Collect(), e.target, value) if e.location.statement.value.has(MatVec) else value
+        value = derivation.apply(Collect(Ket), e.target, value) if e.location.statement.value.has(MatVec) else value
         finished.append(KetEquation(e.target, value, e.location))
     return KetEquations(setting, tuple(finished), support, derivation)

@@ -184,14 +184,16 @@ class Causality:
 
 @dataclass(frozen=True)
 class Collect:
-    """Sums over the same range are joined."""
+    """Sums over the same range are joined, as ``join_sums`` has it."""
 
+    shared: type[sp.Expr]
+    only: sp.Symbol | None = None
     name = "collect"
     reason = "linearity of the sum over steps"
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return join_sums(expression, Ket)
+        return join_sums(expression, self.shared, self.only)
 
 
 def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -> sp.Expr:
