@@ -43,7 +43,11 @@ def matrix_terms(expression: sp.Expr, turned: bool = False) -> Iterator[Term]:
             yield from ((c * d, inner) for d, inner in matrix_terms(one, turned))
         elif isinstance(one, Transpose) and not isinstance(one.args[0], Matrix):
             yield from ((c * d, inner) for d, inner in matrix_terms(one.args[0], not turned))
-        elif turned and isinstance(one, sp.Sum):
-            yield c, sp.Sum(sp.Add(*(d * inner for d, inner in matrix_terms(one.function, True))), *one.limits)
         else:
-            yield c, transposed(one) if turned else one
+            yield c, _transposed(one) if turned else one
+
+
+def _transposed(one: sp.Expr) -> sp.Expr:
+    if isinstance(one, sp.Sum):
+        return sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits)
+    return transposed(one)
