@@ -49,26 +49,6 @@ class Orders(Short):
         return next(cell for cell in self.cells if cell.region.contains(numbers))
 
 
-class Steps:
-    """The terms of a recursion's training steps, each counted once."""
-
-    def __init__(self, recursion: RecursionEquations, at: Values = ()) -> None:
-        self.terms = Terms(recursion, at)
-        self._counted: list[tuple[Contribution, ...]] = []
-
-    def upto(self, t: int) -> tuple[Contribution, ...]:
-        """All terms of the steps up to t that do not vanish."""
-        while len(self._counted) <= t:
-            self._counted.append(self.terms.of_step(len(self._counted)))
-        return present([one for step in self._counted[:t + 1] for one in step])
-
-    def step(self, before: Cell, t: int) -> list[Cell]:
-        """A step's exponents, on parts of the cell."""
-        contributions = self.upto(t)
-        sweeps, by_target = dependency_order([one for one in contributions if one.target.step == t])
-        return [replace(cell, contributions=contributions) for cell in least_solution(before, sweeps, by_target)]
-
-
 def settled_orders(recursion: RecursionEquations, at: Values = ()) -> Orders:
     """The exponents of so many training steps as decide those of all, perhaps with values for some parameters.
 
@@ -78,16 +58,21 @@ def settled_orders(recursion: RecursionEquations, at: Values = ()) -> Orders:
     Raises ``ValueError`` where some still change after ``MOST`` steps.
     """
     with in_names_of(recursion.setting):
-        return _settled(Steps(recursion, at))
+        return _settled(Terms(recursion, at))
 
 
-def _settled(steps: Steps) -> Orders:
-    terms, parameters = steps.terms, steps.terms.parameters
+def _settled(terms: Terms) -> Orders:
+    parameters = terms.parameters
     streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []
     active = [Cell(Region(len(parameters)), {})]
+    every: list[Contribution] = []
     for t in range(MOST):
-        solved = [cell for before in active for cell in steps.step(before, t)]
+        every += terms.of_step(t)
+        contributions = present(every)
+        order = dependency_order([one for one in contributions if one.target.step == t])
+        solved = [replace(cell, contributions=contributions) for before in active
+                  for cell in least_solution(before, *order)]
         active = []
         for cell in solved:
             outputs = terms.outputs(t)
@@ -99,7 +84,7 @@ def _settled(steps: Steps) -> Orders:
                     finished = one.grows or t > 1 and _classes(one, t) == _classes(one, t - 1)
                     (done if finished else active).append(one)
         if not active:
-            return Orders(parameters, tuple(done), steps.upto(t))
+            return Orders(parameters, tuple(done), contributions)
     raise NotCovered(f"the exponents of program {terms.name} still change at step {MOST}")
 
 
