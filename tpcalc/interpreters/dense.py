@@ -13,7 +13,7 @@ from .._types import Array, DType, ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
-from ..programs.language import Matrix, Member, Vector
+from ..programs.language import Matrix, Member
 from ..programs.program import Program
 from .lowered import ArrayExecution, LoweredRun, Location
 
@@ -50,15 +50,12 @@ class DenseExecution(ArrayExecution):
         super().run(progress)
         del self.initial
 
-    def _initial(self, member: Member) -> np.ndarray:
+    def initial_vector(self, member: Member) -> np.ndarray:
         _, ranges, free = self.shapes[member.name]
         return self.initial[member.name][tuple(int(member.indices[p]) - a for p, (a, _) in zip(free, ranges))]
 
-    def initial_vector(self, vector: Vector) -> np.ndarray:
-        return self._initial(vector)
-
     def initial_matrix(self, matrix: Matrix) -> Value:
-        return self.arrays.asarray(self._initial(matrix))
+        return self.arrays.asarray(self.initial_vector(matrix))
 
     def matvec(self, matrix: Value, turned: bool, vectors: Value) -> Value:
         if vectors.ndim > 2:
