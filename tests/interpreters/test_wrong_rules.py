@@ -44,13 +44,12 @@ CHANGES: dict[type, tuple[Change, ...]] = {
     rules.HatDot: (flip, drop_a_term),
     rules.DotSum: (flip, end_sums_early, drop_a_term),
     rules.Causality: (flip, end_sums_early, drop_a_term),
-    rules.Collect: (flip, end_sums_early, drop_a_term),
+    rules.Collect: (flip, end_sums_early, drop_a_delta, drop_a_term),
     coefficients.Differentiate: (flip, end_sums_early, drop_a_delta, drop_a_term),
     coefficients.NameCoefficients: (flip, end_sums_early, drop_a_delta, drop_a_term),
     coefficients.NameCovariances: (flip, end_sums_early, drop_a_delta, drop_a_term),
     coefficients.Expand: (flip, drop_a_term),
     coefficients.IndependentKets: (flip, end_sums_early, drop_a_term),
-    coefficients.CollectCoefficients: (flip, end_sums_early, drop_a_delta, drop_a_term),
 }
 
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.propagators import reflect
+from support.propagators import cross_covariance, reflect
 from tpcalc.interpreters import read_coefficients
-from tpcalc.propagators.covariances import cross_covariance
 from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")

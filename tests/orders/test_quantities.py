@@ -1,4 +1,4 @@
-"""Names of counted quantities, and the variable in which they are counted."""
+"""Names of counted quantities, and the order in which they are counted."""
 
 from __future__ import annotations
 
@@ -36,14 +36,6 @@ def test_kinds_forget_steps_and_are_written_as_documented() -> None:
     assert [kind_of(replace(q, step=5)) for q in EVERY[:6]] == [kind_of(q) for q in EVERY[:6]]
     assert kind_of(Quantity.covariance(0, 1, 1, 1)).written == ("C", 0, 1)
     assert kind_of(Quantity.coefficient(1, 3, BaseQuantity(2, 4))) == Kind(Sort.COEFFICIENT, 1, 0, 4)
-
-
-def test_a_recursion_counts_in_another_variable_too() -> None:
-    recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(ALPHA, GAMMA))))
-    other = sp.Symbol("m", positive=True)
-    assert Terms(recursion).parameters == (ALPHA, GAMMA) and Terms(recursion, growing=other).parameters == ()
-    assert all(one.weight.constant == 0 for one in Terms(recursion, growing=other).of_step(1))
-    assert any(one.weight.constant == 1 for one in Terms(recursion).of_step(1))
 
 
 def test_a_layer_known_to_differ_takes_away_what_compares_it_alone() -> None:

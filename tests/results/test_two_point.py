@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.propagators import cross_covariance
 from tpcalc.interpreters import read_coefficients
 from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
-from tpcalc.propagators.covariances import at_times, backward_covariance, cross_covariance, forward_covariance
+from tpcalc.propagators.covariances import at_times, backward_covariance, forward_covariance
 from tpcalc.propagators.reflection import ReflectionPropagator
 from tpcalc.propagators.training import train_rows
 from tpcalc.parametrizations import DepthScaling

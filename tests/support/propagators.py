@@ -8,6 +8,7 @@ import numpy as np
 
 from tpcalc.action.laws import Derivative
 from tpcalc.propagators.blocks import Kernel, Pairs
+from tpcalc.propagators.covariances import inverse
 from tpcalc.propagators.reflection import PackedReflectionPropagator, ReflectionPropagator
 from tpcalc.propagators.training import Trace, train_rows
 from tpcalc.parametrizations import DepthScaling
@@ -28,6 +29,11 @@ def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str,
     else:
         propagator = ReflectionPropagator(depth, b, *physics)
     return train_rows(task, propagator, samples, lambda t: None), propagator
+
+
+def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """<x_a | delta_b> = G (P R + S Q^T) G'^T at one node, shape (..., N, N)."""
+    return inverse(p, q) @ (p @ r + s @ np.swapaxes(q, -1, -2)) @ np.swapaxes(inverse(q, p), -1, -2)
 
 
 class ByHand:

@@ -186,17 +186,21 @@ class OverEarlier(sp.Function):
         return rf"\sum_{{b<a}} \left[{printer.doprint(self.args[0])}\right]"
 
 
+class ExpandingRule(NodeRule):
+    """A rule whose results are multiplied out."""
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        return sp.expand(super().apply(expression))
+
+
 @dataclass(frozen=True)
-class MultiplyOut(NodeRule):
+class MultiplyOut(ExpandingRule):
     """Products of sums of fields and operators become overlaps of fields, times operators on kernels."""
 
     kind = Acting
     name = "multiply out"
     reason = "D acts on the kernel's own slot, and nothing else here depends on that"
     source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(super().apply(expression))
 
     def rewrite(self, acting: sp.Expr) -> sp.Expr:
         name, one, two, bare = acting.args
@@ -206,16 +210,13 @@ class MultiplyOut(NodeRule):
 
 
 @dataclass(frozen=True)
-class ChainRule(NodeRule):
+class ChainRule(ExpandingRule):
     """Kernels are functions of overlaps."""
 
     kind = Along
     name = "chain rule"
     reason = "kernels depend on the stream through $x_a \\cdot x_b$, $x_a \\cdot x_a$, $x_b \\cdot x_b$ alone"
     source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(super().apply(expression))
 
     def rewrite(self, along: Along) -> sp.Expr:
         return along.moved()
@@ -235,7 +236,7 @@ class ReadCoefficient(NodeRule):
 
 
 @dataclass(frozen=True)
-class Saddle(NodeRule):
+class Saddle(ExpandingRule):
     """Overlaps of fields take their means.
 
     Causality: x answers what entered the gradients of earlier steps (r), a gradient what entered the stream of its own
@@ -246,9 +247,6 @@ class Saddle(NodeRule):
     name = "saddle"
     reason = "signals answer earlier steps only, and response fields do not covary"
     source = SOURCE
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(super().apply(expression))
 
     def rewrite(self, overlap: sp.Expr) -> sp.Expr:
         (one, i), (two, j) = (field.args for field in overlap.args)

@@ -215,8 +215,7 @@ class BlockInterpreter:
         return coefficient.xreplace({m: value.xreplace(slot) for m, value in self.scalars.items()})
 
     def _terms(self, value: sp.Expr, power: int) -> list[tuple[sp.Expr, Factors]]:
-        """The value as a sum of coefficients times functions of one product each; of the stream, powers up to
-        ``power``."""
+        """The value as a sum of coefficients times functions of one product; of the stream, powers up to ``power``."""
         terms = self._separated(value) or self._separated(sp.expand(value))
         if terms is None:
             raise self.refusal("one of its functions mixes several products, or a product and a mean")
@@ -225,8 +224,7 @@ class BlockInterpreter:
             if self.powers_of_stream_only and (X in factors and len(factors) > 1 or not of_stream.is_polynomial(H)
                                                or sp.degree(of_stream, H) > power):
                 raise self.refusal("it acts on the stream before a fresh random matrix does ('pre_nonlin'), and means "
-                                   "over "
-                                   "the stream's coordinates are no functions of overlaps")
+                                   "over the stream's coordinates are no functions of overlaps")
         return terms
 
     def _separated(self, value: sp.Expr) -> list[tuple[sp.Expr, Factors]] | None:

@@ -11,8 +11,7 @@ import sympy as sp
 from .._text import Aligned
 from ..programs import ResNet
 from .action import (ChainRule, OverlapCoefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, ReadCoefficient,
-                     Saddle, a, action,
-                     at, b, c, delta, dt, x, xt)
+                     Saddle, a, action, at, b, c, delta, dt, x, xt)
 from .block_kernels import FIRST, DerivedKernels, derive_block_kernels
 from ..derivations.derivation import Derivation, NodeRule
 from .named_means import NamedMeans

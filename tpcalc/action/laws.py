@@ -60,10 +60,8 @@ Terms = tuple[ActionTerm, ...]
 
 @dataclass(frozen=True)
 class Laws:
-    """The terms of A, N0, B and N1 of a site with an earlier one (N0 and N1 of any two), and of B_aa.
-
-    Those of ``past`` are summed over earlier sites, those of ``present`` are of the site with itself.
-    """
+    """The terms of A, N0, B and N1 of a site with an earlier one (N0 and N1 of any two), and of B_aa. Those of
+    ``past`` are summed over earlier sites, those of ``present`` are of the site with itself."""
 
     A: Terms
     N0: Terms

@@ -15,10 +15,8 @@ TO_FIRST = {Q: P, RQ: RP}
 
 
 class NamedMeans:
-    """Names for the functions and Gaussian variables in expressions with ``Expectation`` of sites a and b.
-
-    A Gaussian variable is known by its variance at a; the same function of it at b has the variance at b.
-    """
+    """Names for the functions and Gaussian variables in expressions with ``Expectation`` of sites a and b. A Gaussian
+    variable is known by its variance at a; the same function of it at b has the variance at b."""
 
     def __init__(self, expressions: Iterable[sp.Expr]) -> None:
         self.covariances: dict[sp.Expr, tuple[str, str]] = {}  # variance at a -> letter, covariance in LaTeX

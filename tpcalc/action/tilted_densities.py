@@ -59,10 +59,7 @@ def derive_pair_action(part: str) -> PairAction:
 
 
 def _at_saddle(value: sp.Expr) -> sp.Expr:
-    """The value at the saddle.
-
-    Signals answer earlier steps only, so that r_aa, r_bb and r_ab r_ba are 0; response fields do not covary.
-    """
+    """At the saddle: signals answer earlier steps only, response fields do not covary."""
     *_, r_ab, r_ba, r_aa, r_bb, n_ab = SOURCES
     terms = sp.Add.make_args(sp.expand(value.xreplace({r_aa: sp.S.Zero, r_bb: sp.S.Zero, n_ab: sp.S.Zero})))
     return sp.Add(*(term for term in terms if not {r_ab, r_ba} <= term.free_symbols))

@@ -19,15 +19,14 @@ from .reading import EquationReader
 from .solution import SizeSolution
 from .sweeps import UnknownSweep, sweeps_of
 
-USUAL = 3  # steps that decide all others in most networks
+USUAL, MOST = 3, 8  # steps that decide all others in most networks, and that are tried
 
 
 class Counted:
-    """Ket equations whose sizes are counted in powers of a growing variable, at any values of the symbols in exponents.
+    """Ket equations whose sizes are counted in powers of the depth, at any values of the symbols in exponents.
 
-    The graph is built once, for as many training steps as are asked for, and shared by all points. growing: the
-    variable, the depth where none is given. Raises ``ValueError`` for a program without layers then, and for a term
-    that no rule covers, naming it.
+    The graph is built once, for as many training steps as are asked for, and shared by all points. Raises
+    ``ValueError`` for a program without layers, and for a term that no rule covers, naming it.
 
     >>> import sympy as sp, tpcalc as tp
     >>> from tpcalc.asymptotics import Counted
@@ -38,9 +37,9 @@ class Counted:
     (0, -1/2)
     """
 
-    def __init__(self, equations: KetEquations, growing: sp.Symbol | None = None) -> None:
+    def __init__(self, equations: KetEquations) -> None:
         self.equations = equations
-        self.reading = EquationReader(equations, growing)
+        self.reading = EquationReader(equations)
         self.entries = TermEntries(self.reading)
         self._sweeps: dict[int, tuple[int, list[UnknownSweep]]] = {}
 
@@ -92,37 +91,35 @@ class Counted:
                 found.solve(t)
             return found
 
-    def settled(self, values: Mapping[sp.Symbol, sp.Expr], most: int = 8,
-                directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
+    def settled(self, values: Mapping[sp.Symbol, sp.Expr], directions: Sequence[Sequence[Fraction]] = ()
+                ) -> SizeSolution:
         """The exponents of so many training steps as decide those of all.
 
         That is done where something explodes or an output grows with depth, where exponents grow from one step to the
         next when every stream has been reached, and where a step repeats those of the one before: the maximum being
-        idempotent, they then hold for all later steps. Raises ``ValueError`` where some still change after ``most``
-        steps.
+        idempotent, they then hold for all later steps. Raises ``ValueError`` where some still change after ``MOST``.
         """
         with in_names_of(self.equations.setting):
-            for steps in range(min(USUAL, most), most + 1):
+            for steps in range(USUAL, MOST + 1):
                 found = self._decided(values, steps, directions)
                 if found is not None:
                     return found
-        raise NotCovered(f"the exponents of program {self.reading.name} still change at step {most}")
+        raise NotCovered(f"the exponents of program {self.reading.name} still change at step {MOST}")
 
-    def updated(self, values: Mapping[sp.Symbol, sp.Expr], updates: int,
-                keep: Callable[[TermEntry], bool] | None = None) -> SizeSolution:
+    def updated(self, values: Mapping[sp.Symbol, sp.Expr], updates: int) -> SizeSolution:
         """The exponents after so many updates; of fewer steps where something explodes, or one repeats the exponents of
         the one before, which those after it then have."""
         with in_names_of(self.equations.setting):
-            several = (self._decided(values, steps, (), keep, updates)
+            several = (self._decided(values, steps, (), updates)
                        for steps in range(min(USUAL, updates + 1), updates + 2))  # of the last there is always one
             return next(found for found in several if found is not None)
 
     def _decided(self, values: Mapping[sp.Symbol, sp.Expr], steps: int, directions: Sequence[Sequence[Fraction]],
-                 keep: Callable[[TermEntry], bool] | None = None, updates: int | None = None) -> SizeSolution | None:
-        """The solution of at most so many steps, where these decide all others; updates: where no others are asked for
-        than after so many, whatever grows."""
+                 updates: int | None = None) -> SizeSolution | None:
+        """The solution of at most so many steps, where these decide all others, or ``updates`` are all that is asked
+        for."""
         self.entries.upto(steps)
-        found = self.start(values, keep, directions)
+        found = self.start(values, None, directions)
         streams = max(1, len(self.reading.accumulating) // 2)  # one's effect may reach another with the next step
         for t in range(steps):
             found.solve(t)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Iterable, Mapping
 
+from ..orders.cycles import positive_cycle
 from .entries import Enters, TermEntry
 from .forms import Forms, Part, Values
 from .graph import GraphNode
@@ -151,25 +152,8 @@ def longest(edges: Edges, alone: Values, rate: Fraction = Fraction(0)) -> tuple[
     """The largest values that pass along all edges; or a cycle of positive weight, in the order in which it passes."""
     parts = list(dict.fromkeys([*alone, *(part for to, of, _ in edges for part in (to, of))]))
     number = {part: i for i, part in enumerate(parts)}  # numbers are compared faster than parts
-    values: list[int | Fraction] = [alone.get(part, LEAST) for part in parts]
-    before: dict[int, int] = {}
+    values = [alone.get(part, LEAST) for part in parts]
     over = [(number[to], number[of], _over(weight, halves, rate)) for (to, of, halves), weight in edges.items()]
-    last = None
-    for _ in range(len(parts) + 2):
-        last = None
-        for to, of, weight in over:
-            value = values[of]
-            if LEAST < value < LARGE and value + weight > values[to]:
-                values[to] = value + weight
-                before[to], last = of, to
-        if last is None:
-            break
+    cycle = positive_cycle(values, over, LEAST, LARGE)
     found = {part: value for part, value in zip(parts, values) if value > LEAST}
-    if last is None:
-        return found, []  # type: ignore[return-value]
-    for _ in parts:  # back to where it comes round
-        last = before[last]
-    cycle = [last]
-    while before[cycle[-1]] != last:
-        cycle.append(before[cycle[-1]])
-    return found, [parts[i] for i in cycle[::-1]]  # type: ignore[return-value]
+    return found, [parts[over[i][0]] for i in reversed(cycle)]

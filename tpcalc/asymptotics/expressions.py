@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Protocol
+from typing import Callable
 
 import sympy as sp
 
@@ -23,16 +23,10 @@ from .parts import READOUT, STREAM
 from .reading import EquationReader
 
 
-class Demand(Protocol):
-    """Where unknowns that are read are asked for."""
-
-    def __call__(self, key: Unknown) -> None: ...
-
-
 class Expressions:
     """Builds nodes; demanded: called with every unknown that one reads."""
 
-    def __init__(self, reading: EquationReader, graph: ExponentGraph, demanded: Demand) -> None:
+    def __init__(self, reading: EquationReader, graph: ExponentGraph, demanded: Callable[[Unknown], None]) -> None:
         self.reading, self.graph, self.demanded = reading, graph, demanded
         self.functions = Functions(self)
         self._parts: dict[tuple[sp.Expr, int], GraphNode] = {}

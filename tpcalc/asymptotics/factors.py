@@ -55,10 +55,8 @@ def parity(product: sp.Expr, sign: Callable[[Vector], int]) -> int:
 
 
 def gathered(terms: Iterable[sp.Expr]) -> list[sp.Expr]:
-    """Terms, where those with one ket and equal other factors are one term: a product of these factors and the sum.
-
-    x and -x tanh(h)^2 become x (1 - tanh(h)^2), whose size is smaller than that of x where tanh(h) is near 1 or -1.
-    """
+    """Terms, where those with one ket and equal other factors are one term: a product of these factors and the sum. x
+    and -x tanh(h)^2 become x (1 - tanh(h)^2), whose size is smaller than that of x where tanh(h) is near 1 or -1."""
     found: list[sp.Expr] = []
     groups: dict[tuple[sp.Expr, sp.Expr], sp.Expr] = {}
     single = [term for term in terms if not isinstance(term, sp.Sum) and random_parts(term)]

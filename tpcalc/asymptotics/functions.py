@@ -140,8 +140,7 @@ class Functions:
             self.arguments[argument.step, str(argument.expression)] = lead
         powers = tuple(sorted({growth, min(growth, function.flatness)})) if growth else ()
         return self.graph.node(OnLeading, *kids, growth=powers, odd=function.parity == -1 and not argument.shifted,
-                               constant=not function.flatness,
-                               some=label_of(0, argument.sources))
+                               constant=not function.flatness, some=label_of(0, argument.sources))
 
     def shrunk(self, size: GraphNode, power: Fraction | int, step: int | None = None,
                kind: Hashable = None) -> GraphNode:

@@ -28,10 +28,9 @@ from .parts import SHIFT
 
 @dataclass(frozen=True)
 class EquationReader:
-    """Ket equations, read; growing: the variable whose powers are counted, the depth where none is given."""
+    """Ket equations, read."""
 
     equations: KetEquations
-    growing: sp.Symbol | None = None
 
     def __post_init__(self) -> None:
         self.variable  # refused where there are no layers
@@ -45,17 +44,12 @@ class EquationReader:
 
     @cached_property
     def variable(self) -> sp.Symbol:
-        return growing_variable(self.equations.setting, self.growing)
+        return growing_variable(self.equations.setting)
 
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         """The symbols in the exponents of L."""
         return free_parameters([e.value for e in self.equations.equations], self.variable, ())
-
-    @property
-    def layers_grow(self) -> bool:
-        """Is the number of layers what grows, so that a sum over them is a power of it?"""
-        return self.variable == self.equations.setting.depth
 
     @cached_property
     def scalars(self) -> dict[str, tuple[int, KetEquation]]:
@@ -217,9 +211,9 @@ class EquationReader:
 
     @cached_property
     def layers(self) -> frozenset[sp.Symbol]:
-        """The indices that run over layers, where their number is what grows."""
+        """The indices that run over layers."""
         roles = self.equations.setting.program.index_roles()
-        return frozenset(i for i, role in roles.items() if role == "layer" and self.layers_grow)
+        return frozenset(i for i, role in roles.items() if role == "layer")
 
     def is_of_now(self, term: sp.Expr, written: sp.Expr, t: int) -> bool:
         """Is what is written of a term no part of a sum over earlier steps? A matrix that comes back transposed in its

@@ -18,7 +18,7 @@ no update is counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
 from typing import TYPE_CHECKING
 
 import sympy as sp
@@ -28,11 +28,10 @@ from ..errors import NotCovered
 from .entries import Enters, TermEntry
 from .parts import Parts, in_stream, is_infinite, size_of_parts
 from .term_signs import POINTS, TURNS
-from .unknowns import DERIVATIVE, KET, Bend, Unknown
+from .unknowns import DERIVATIVE, KET, Unknown
 from .values import LARGE, exponent_of
 
 if TYPE_CHECKING:
-    from ..orders.affine import Affine
     from .reading import EquationReader
     from .solution import SizeSolution
 
@@ -66,8 +65,7 @@ def require_signs(at: SizeSolution) -> None:
 
 
 def _require_small(at: SizeSolution, key: Unknown) -> None:
-    """Raise ``NotCovered`` where functions take away of a stream in proportion to it as far as it is small, and it does
-    not vanish: others feed it."""
+    """Raise ``NotCovered`` where functions take away of a stream as far as it is small, and others feed it."""
     value = size_of_parts(at.table.get(key, {}))
     for entry in at.entries(key) if key in at.forgets else ():
         if entry.damping is not None and value is not None and exponent_of(value) >= 0:
@@ -82,38 +80,21 @@ def _unknown(at: SizeSolution, entry: TermEntry) -> NotCovered:
                       "exponents; expected larger alpha, and terms of which one sign is known")
 
 
-@dataclass
-class _Finite:
-    """Sizes as they are, those that explode at order one: the weights of loops."""
-
-    solution: "SizeSolution"
-
-    def weight(self, form: Affine) -> int:
-        return self.solution.weight(form)
-
-    def parts(self, key: Unknown) -> Parts:
-        return {label: 0 if value > LARGE else value for label, value in self.solution.table.get(key, {}).items()}
-
-    @property
-    def saturated(self) -> frozenset[Bend]:
-        return self.solution.saturated
-
-    def is_saturated(self, step: int) -> bool:
-        return self.solution.is_saturated(step)
-
-
 def _matters(at: SizeSolution, entry: TermEntry) -> bool:
     """Does a term add up coherently to more than there is?"""
     if entry.enters != Enters.LAYERS or entry.damping is not None:
         return False
     known: dict[int, Parts] = {}
+    finite = copy(at)  # what explodes at order one: the weights of loops
+    finite.table = {key: {label: 0 if value > LARGE else value for label, value in parts.items()}
+                    for key, parts in at.table.items()}
 
     def value(node) -> Parts:  # type: ignore[no-untyped-def]
         if node.number not in known:
-            known[node.number] = node.value(_Finite(at), [value(kid) for kid in node.kids])
+            known[node.number] = node.value(finite, [value(kid) for kid in node.kids])
         return known[node.number]
 
-    return any(exponent_of(number) + at.all_layers // 2 > 0 for label, number in value(entry.node).items()
+    return any(exponent_of(number) + at.scale.unit // 2 > 0 for label, number in value(entry.node).items()
                if number < LARGE and any(more == 2 for _, more in in_stream(label, 2)))
 
 

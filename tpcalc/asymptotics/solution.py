@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Sequence
 
 import sympy as sp
@@ -98,11 +97,6 @@ class SizeSolution:
     def is_saturated(self, step: int) -> bool:
         return any(bend.step == step for bend in self.saturated)
 
-    @cached_property
-    def all_layers(self) -> int:
-        """The value of the number of layers."""
-        return self.scale.unit * int(self.counted.reading.layers_grow)
-
     # Evaluation.
 
     def value(self, node: GraphNode) -> Parts:
@@ -159,7 +153,7 @@ class SizeSolution:
         rate = self.forgets.get(entry.target)
         if rate is not None and (entry.enters != Enters.LAYERS or entry.damping is not None):
             return None
-        return self.all_layers - (rate or 0) if entry.enters == Enters.LAYERS else 0
+        return self.scale.unit - (rate or 0) if entry.enters == Enters.LAYERS else 0
 
     def entering(self, entry: TermEntry, parts: Parts) -> Parts:
         """What parts of a term add to its target: in a stream, what layers draw of their own adds up like the square
@@ -238,8 +232,8 @@ class SizeSolution:
         return frozenset(found)
 
     def _require_arguments(self, t: int) -> None:
-        """Raise ``ValueError`` where a bounded function that is 0 at 0 acts on what falls with L: it is no more of
-        order one there, and what it is no rule counts."""
+        """Raise ``NotCovered`` where a bounded function that is 0 at 0 acts on what falls with L: no rule counts it.
+        """
         for (step, name), node in self.counted.entries.functions.arguments.items():
             if step == t:
                 value = self.value(node).get(MEAN)
@@ -338,10 +332,8 @@ class SizeSolution:
                                     *self.counted.reading.scalars]))
 
     def size(self, name: str, step: int, change: bool = False) -> CountedPower:
-        """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar.
-
-        Raises ``KeyError`` for another name or a step that was not counted.
-        """
+        """The exponent of a vector's root mean square, or of its change since the first step, or of a scalar. Raises
+        ``KeyError`` for another name or a step that was not counted."""
         return self.power(self.value_of(self._named(name, step, change)))
 
     def explain(self, name: str, step: int, change: bool = False) -> tuple[str, ...]:
@@ -390,7 +382,7 @@ class SizeSolution:
 
     def ways(self, entry: TermEntry, parts: Parts) -> list[Term]:
         """A term with given parts, once for every rule by which layers add it up."""
-        gain = self.all_layers - self.forgets.get(entry.target, 0) if entry.enters == Enters.LAYERS else 0
+        gain = self.scale.unit - self.forgets.get(entry.target, 0) if entry.enters == Enters.LAYERS else 0
         best: dict[str, int] = {}
         for label, value in parts.items():
             for _, more in [(0, 0)] if entry.enters == Enters.PLAIN else in_stream(label, 2):

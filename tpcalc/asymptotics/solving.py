@@ -39,20 +39,16 @@ def solve_sweep(at: SizeSolution, sweep: UnknownSweep) -> None:
 
 
 def _note_forgetting(at: SizeSolution, sweep: UnknownSweep) -> None:
-    """The streams of a sweep that forget, with their rates.
-
-    y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older than L^(1 - v) layers: it keeps nothing of where it
-    started, and sums over that many layers.
-    """
+    """The streams of a sweep that forget, with their rates. y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older
+    than L^(1 - v) layers: it keeps nothing of where it started, and sums over that many layers."""
     for key in sweep.plain:
         rates = [at.value(entry.damping)[MEAN] for entry in at.entries(key) if entry.damping is not None]
-        if rates and max(rates) + at.all_layers > 0:
-            at.forgets[key] = max(rates) + at.all_layers
+        if rates and max(rates) + at.scale.unit > 0:
+            at.forgets[key] = max(rates) + at.scale.unit
 
 
 def _require_forgotten_faster(at: SizeSolution, sweep: UnknownSweep) -> None:
-    """Raise ``NotCovered`` where a loop leads from a stream that forgets back to it and feeds it at least as
-    fast as it forgets: exponents do not say whether it grows."""
+    """Raise ``NotCovered`` where a loop feeds a stream that forgets at least as fast as it forgets."""
     cycle = Cycles(at, sweep, {key: at.table.get(key, {}) for key in sweep.shrinks}).through(at.forgets.keys())
     if cycle:
         key = next(key for key, _ in cycle if key in at.forgets)

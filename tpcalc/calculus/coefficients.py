@@ -14,7 +14,6 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Vector
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
-from .rules import bounds, join_sums
 from .setting import Product, Setting
 
 Limits = tuple[sp.Symbol, sp.Expr, sp.Expr]  # an index, and the first and last value that a sum gives it
@@ -23,10 +22,8 @@ R, B = sp.Symbol("r", integer=True), sp.Symbol("b", integer=True)
 
 @dataclass(frozen=True)
 class Bases:
-    """The generic base ket of a program: number b, step r and samples below, layers above.
-
-    Products that stand in fewer loops than others have the remaining indices 0.
-    """
+    """The generic base ket of a program: number b, step r and samples below, layers above. Products that stand in
+    fewer loops than others have the remaining indices 0."""
 
     setting: Setting
 
@@ -65,7 +62,7 @@ class Bases:
         limits: list[Limits] = []
         for loop in product.location.loops:
             if loop is not self.setting.clock and loop.index in product.indices:
-                limits.append((free[loop.index], *bounds(loop)))
+                limits.append((free[loop.index], *loop.bounds))
         if self.setting.clock is not None and self.setting.time in product.indices:
             limits.append((base.args[1][0], self.setting.clock.first, last))
         return limits
@@ -281,15 +278,3 @@ def contract_deltas(total: sp.Sum) -> sp.Expr:
             body = (body / delta).subs(dropped, kept)
             limits = [limit for limit in limits if limit[0] != dropped]
     return sp.Sum(body, *limits) if limits else body
-
-
-@dataclass(frozen=True)
-class CollectCoefficients:
-    """Sums over the same steps joined, powers of L joined in every term, what the terms share in front."""
-
-    name = "collect"
-    reason = "linearity of the sum over steps"
-    source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return join_sums(expression, Gamma, R)

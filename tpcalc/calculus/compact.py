@@ -72,10 +72,8 @@ def _renumbered(term: sp.Expr, number: sp.Expr) -> sp.Expr:
 
 
 def _first_term(total: sp.Sum, setting: Setting) -> sp.Expr | None:
-    """What a sum over base kets would add at step -1 on both sides, or None where it has no such term.
-
-    Coefficients of initial vectors do not depend on a layer, so that a sum over layers is their number.
-    """
+    """What a sum over base kets would add at step -1 on both sides, or None where it has no such term. Coefficients of
+    initial vectors do not depend on a layer, so that a sum over layers is their number."""
     layers = set(Bases(setting).generic().args[2])
     body, steps = total.function, []
     for index, first, last in total.limits:

@@ -85,8 +85,7 @@ def kets(program: Program) -> KetEquations:
                              "updates that are functions of entries, or tp.train")
         for node in location.statement.value.atoms(HeadSum):
             raise NotCovered(f"program {program.name}: {location.statement} sums over the coordinates of heads, "
-                             f"{node}; "
-                             "kets are of one coordinate; expected heads of 1")
+                             f"{node}; kets are of one coordinate; expected heads of 1")
     program = of_named_vectors(program)
     setting = Setting.of(program)
     derivation = Derivation()
@@ -99,8 +98,7 @@ def kets(program: Program) -> KetEquations:
             continue
         left = Ket(target) if isinstance(target, Vector) else target
         value = derivation.through((VectorsToKets(), UpdateActs(setting), HatDot(setting),
-                                    DotSum(setting, location.position)),
-                                   left, value)
+                                    DotSum(setting, location.position)), left, value)
         found.append(KetEquation(left, multiplied_out(value) if location.statement.value.has(MatVec) else value,
                                  location))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]
@@ -108,6 +106,6 @@ def kets(program: Program) -> KetEquations:
     finished = []
     for e in found:
         value = derivation.apply(Causality(support), e.target, e.value)
-        value = derivation.apply(Collect(), e.target, value) if e.location.statement.value.has(MatVec) else value
+        value = derivation.apply(Collect(Ket), e.target, value) if e.location.statement.value.has(MatVec) else value
         finished.append(KetEquation(e.target, value, e.location))
     return KetEquations(setting, tuple(finished), support, derivation)

@@ -51,11 +51,8 @@ class Hat(_Printed):
 
 
 class Dot(_Printed):
-    """The dot part of |W y>: what y owes to W through earlier products with its transpose.
-
-    As an operator, the adjoint of the hat of W^T. Source: Tensor Programs VI, appendix F
-    [tensor_programs_vi/operators].
-    """
+    """The dot part of |W y>: what y owes to W through earlier products with its transpose. As an operator, the adjoint
+    of the hat of W^T. Source: Tensor Programs VI, appendix F [tensor_programs_vi/operators]."""
 
     is_random = is_part = True
     text, tex = "dot|{}>", r"| {} \dot{{\rangle}}"

@@ -43,8 +43,7 @@ class Update:
         found = self.at(others)
         if found is None:
             return all((mine - theirs).is_zero is not False for mine, theirs in zip(self.others, others))
-        ranges = {loop.index: sorted((loop.first, loop.last), key=lambda end: (end == loop.first) == loop.descending)
-                  for loop in self.location.loops}
+        ranges = {loop.index: loop.bounds for loop in self.location.loops}
         return not any((value - ranges[i][1]).is_positive or (ranges[i][0] - value).is_positive
                        for i, value in found.items())
 
@@ -74,10 +73,8 @@ def read_update(setting: Setting, location: Location) -> Update:
 
 
 def unrolled(setting: Setting, matrix: Matrix) -> sp.Expr:
-    """A trained matrix W_t through W_0 and the outer products of the steps s < t.
-
-    Raises ``ValueError`` where layers that it may stand for see different outer products.
-    """
+    """A trained matrix W_t through W_0 and the outer products of the steps s < t. Raises ``ValueError`` where layers
+    that it may stand for see different outer products."""
     if setting.clock is None:
         return _written_out(setting, matrix)
     memory = memory_of(setting, matrix)
@@ -280,9 +277,7 @@ def _ratio(outers: sp.Expr, shown: sp.Expr) -> sp.Expr | None:
 
 def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp.Expr, Location]]:
     """Recursions of the scalars rho and w of a trained matrix, as (scalar, value, location); none where plain sums do.
-
-    w_{t+1,s} stands for all s <= t: the outer product of step t counts where s = t.
-    """
+    w_{t+1,s} stands for all s <= t: the outer product of step t counts where s = t."""
     memory = memory_of(setting, matrix) if setting.clock is not None else None
     if memory is None or memory.is_plain_sum:
         return []

@@ -10,7 +10,7 @@ from sympy.utilities.iterables import sift
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out, replaced
 from ..programs.language import NonlinearOuter, Outer, Vector, kind
-from ..programs.program import Assign, Location, Program, mapped
+from ..programs.program import Assign, Program, mapped
 
 
 def of_named_vectors(program: Program) -> Program:
@@ -19,13 +19,10 @@ def of_named_vectors(program: Program) -> Program:
     Raises ``ValueError`` for an outer product of vectors without names, naming it and its statement, and where a side
     inside a function of entries is no name by itself.
     """
-    if all(map(_is_named, program.locations())):
+    if all(isinstance(side, Vector) for location in program.locations()
+           for one in location.statement.value.atoms(Outer) for side in one.args):
         return program
     return replace(program, body=mapped(program.body, lambda statement: [_named(program, statement)]))
-
-
-def _is_named(location: Location) -> bool:
-    return all(isinstance(side, Vector) for one in location.statement.value.atoms(Outer) for side in one.args)
 
 
 def _named(program: Program, statement: Assign) -> Assign:

@@ -12,13 +12,14 @@ from ..errors import NotCovered
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vector
 from ..programs.program import Location
-from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, IndependentKets, NameCoefficients,
-                           NameCovariances, gamma_coefficient)
+from .coefficients import (Bases, R, Differentiate, Expand, IndependentKets, NameCoefficients, NameCovariances,
+                           gamma_coefficient)
 from ..derivations.derivation import Derivation
 from .compact import compact, conventions
 from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
+from .rules import Collect
 from ..derivations.printing import latex
 from ..gaussian.variables import Expectation
 from .setting import Product, Setting
@@ -128,7 +129,7 @@ def _coefficients(derivation: Derivation, setting: Setting, v: Vector, value: sp
     left = gamma_coefficient(setting, v, *beta.args)
     value = derivation.through((NameCoefficients(setting), NameCovariances(setting)), left, value)
     value = _brackets(derivation, setting, left, value)
-    return RecursionEquation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), location)
+    return RecursionEquation("Gamma", left, derivation.apply(Collect(Gamma, R), left, value), location)
 
 
 def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp.Expr) -> sp.Expr:
@@ -137,8 +138,7 @@ def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp
         return value
     primes = ("'", "''") if left.func == Gamma else ("", "'")
     return derivation.through((Expand(setting, primes), IndependentKets(setting),
-                               NameCoefficients(setting, summed=True)),
-                              left, value)
+                               NameCoefficients(setting, summed=True)), left, value)
 
 
 def _covariance(derivation: Derivation, setting: Setting, product: Product, other: Product) -> RecursionEquation:

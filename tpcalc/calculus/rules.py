@@ -15,7 +15,7 @@ from ..programs.language import Matrix, MatVec, NonlinearOuter, Outer, Transpose
 from ..programs.program import Loop
 from .kets import Averaged, Bracket, Dot, Hat, Ket, Response, ket
 from .memory import unrolled
-from .setting import Product, Setting, initial_matrix, is_transposed, solve_indices
+from .setting import Product, Setting, solve_indices
 from .support import Support
 
 
@@ -58,8 +58,8 @@ class UpdateActs(NodeRule):
         product = ket.vector
         if product.func != MatVec or self.setting.is_initial(product.matrix):
             return ket
-        matrix = Unroll(self.setting).apply(initial_matrix(product.matrix))
-        return self._terms(matrix, is_transposed(product.matrix), product.vector)
+        matrix = Unroll(self.setting).apply(product.matrix.member)
+        return self._terms(matrix, product.matrix.turned, product.vector)
 
     def _terms(self, matrix: sp.Expr, transposed: bool, y: Vector) -> sp.Expr:
         return sp.Add(*(self._term(term, transposed, y) for term in sp.Add.make_args(multiplied_out(matrix))))
@@ -89,7 +89,7 @@ def _nonlinear_outer(matrix: NonlinearOuter, transposed: bool, y: Vector) -> sp.
 
 
 def _outer(matrix: Outer, transposed: bool, y: Vector) -> sp.Expr:
-    u, v = (matrix.right, matrix.left) if transposed else (matrix.left, matrix.right)
+    u, v = (matrix.transposed() if transposed else matrix).args
     return Ket(u) * Bracket(v, y)
 
 
@@ -130,19 +130,19 @@ class DotSum(NodeRule):
 
     def rewrite(self, dot: Dot) -> sp.Expr:
         adjoint, y = Transpose(dot.vector.matrix), dot.vector.vector
-        here = initial_matrix(adjoint)
+        here = adjoint.member
         return sp.Add(*(self._over(known, adjoint, y) for known in self.setting.products
-                        if known.matrix.same_family(here) and known.transposed == is_transposed(adjoint)))
+                        if known.matrix.same_family(here) and known.transposed == adjoint.turned))
 
     def _over(self, known: Product, adjoint: sp.Expr, y: Vector) -> sp.Expr:
         setting, t, s = self.setting, self.setting.time, self.setting.past
         own = {i: sp.Symbol(f"{i}'", integer=True) for i in known.indices if i.is_Symbol and i != t}
         bare = known.matrix.subs(own, simultaneous=True)
-        fixed = solve_indices(bare.indices, initial_matrix(adjoint).indices, set(own.values()))
+        fixed = solve_indices(bare.indices, adjoint.member.indices, set(own.values()))
         if fixed is None:
             return sp.Integer(0)
         z = known.matvec.vector.subs({t: s, **own}, simultaneous=True).subs(fixed)
-        limits = [(own[loop.index], *bounds(loop)) for loop in known.location.loops
+        limits = [(own[loop.index], *loop.bounds) for loop in known.location.loops
                   if loop is not setting.clock and loop.index in own and own[loop.index] not in fixed]
         earlier = known.location.position < self.position
         together = known.location.position == self.position or any(
@@ -156,12 +156,6 @@ class DotSum(NodeRule):
 
     def _loops(self) -> tuple[Loop, ...]:
         return next(p.loops for p in self.setting.program.locations() if p.position == self.position)
-
-
-def bounds(loop: Loop) -> tuple[sp.Expr, sp.Expr]:
-    """First and last value of a loop, in increasing order."""
-
-    return (loop.last, loop.first) if loop.descending else (loop.first, loop.last)
 
 
 @dataclass(frozen=True)
@@ -190,14 +184,16 @@ class Causality:
 
 @dataclass(frozen=True)
 class Collect:
-    """Sums over the same range are joined."""
+    """Sums over the same range are joined, as ``join_sums`` has it."""
 
+    shared: type[sp.Expr]
+    only: sp.Symbol | None = None
     name = "collect"
     reason = "linearity of the sum over steps"
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return join_sums(expression, Ket)
+        return join_sums(expression, self.shared, self.only)
 
 
 def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -> sp.Expr:

@@ -30,11 +30,13 @@ class Product:
 
     @property
     def matrix(self) -> Matrix:
-        return initial_matrix(self.matvec.matrix)
+        matrix: Matrix = self.matvec.matrix.member
+        return matrix
 
     @property
     def transposed(self) -> bool:
-        return is_transposed(self.matvec.matrix)
+        turned: bool = self.matvec.matrix.turned
+        return turned
 
     @property
     def indices(self) -> tuple[sp.Expr, ...]:
@@ -53,16 +55,6 @@ class Product:
         found = solve_indices(self.matvec.vector.indices, vector.indices, unknowns)
         made = found is not None and set(found) == unknowns and all(value.is_Symbol for value in found.values())
         return found if made else None
-
-
-def initial_matrix(matrix: sp.Expr) -> Matrix:
-    """The matrix that a matrix or a transpose is made of."""
-    bare: Matrix = matrix.args[0] if is_transposed(matrix) else matrix
-    return bare
-
-
-def is_transposed(matrix: sp.Expr) -> bool:
-    return isinstance(matrix, Transpose)
 
 
 def solve_indices(pattern: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...], unknowns: set[sp.Symbol]
@@ -118,7 +110,7 @@ class Setting(Short):
                 if clock is not None and not inside:
                     raise NotCovered(f"program {program.name}: {target} := {location.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
-                if _begins_at_zero(program, initial_matrix(matvec.matrix)):
+                if _begins_at_zero(program, matvec.matrix.member):
                     continue  # it is outer products alone
                 start = _at_start(program, clock, matvec)
                 known = next((known for known in products if known.matvec == start), None)
@@ -152,14 +144,14 @@ class Setting(Short):
         found: dict[Matrix, Location] = {}
         for location in self.program.locations():
             for matvec in sorted(location.statement.value.atoms(MatVec), key=sp.default_sort_key):
-                matrix = initial_matrix(matvec.matrix)
+                matrix = matvec.matrix.member
                 if isinstance(matrix, Matrix) and _begins_at_zero(self.program, matrix):
                     found.setdefault(matrix, location)
         return found
 
     def is_initial(self, matrix: sp.Expr) -> bool:
         """Is this one of the program's initial matrices, or its transpose?"""
-        bare = initial_matrix(matrix)
+        bare = matrix.member
         return any(m.same_family(bare) and (len(m.indices) == 0 or self.step_index(m) == self.step_index(bare)
                                             or not self.updates(bare)) for m in self.program.matrices)
 
@@ -206,12 +198,9 @@ class Setting(Short):
 
     def step(self, vector: Vector) -> sp.Expr:
         """The training step of a vector: its first index, where its family is assigned inside the loop."""
-        if self.clock is None or not vector.indices or not self._in_time(vector):
+        if self.clock is None or not vector.indices or vector.family_key not in self._families_in_time:
             return self.time
         return self.step_index(vector)
-
-    def _in_time(self, vector: Vector) -> bool:
-        return vector.family_key in self._families_in_time
 
     @cached_property
     def _families_in_time(self) -> frozenset[tuple[object, ...]]:
@@ -236,13 +225,12 @@ class Setting(Short):
         fits = []
         for product in self.products:
             known = product.matvec
-            if (product.transposed != is_transposed(matvec.matrix)
-                    or not product.matrix.same_family(initial_matrix(matvec.matrix))
+            if (product.transposed != matvec.matrix.turned or not product.matrix.same_family(matvec.matrix.member)
                     or not known.vector.same_family(matvec.vector)):
                 continue
             unknowns = {i for i in product.indices if i.is_Symbol}
             found = solve_indices((*product.matrix.indices, *known.vector.indices),
-                                  (*initial_matrix(matvec.matrix).indices, *matvec.vector.indices), unknowns)
+                                  (*matvec.matrix.member.indices, *matvec.vector.indices), unknowns)
             if found is not None:
                 fits.append((sum(not value.is_Symbol for value in found.values()), product.number, found))
         if not fits:
@@ -262,15 +250,14 @@ def clock_slot(program: Program, clock: Loop | None, member: Member) -> int:
 
 
 def _require_clock(program: Program, clock: Loop | None, locations: list[Location]) -> None:
-    """Raise ``ValueError`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
+    """Raise ``NotCovered`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
     step is not their first index."""
     for location in locations:
         target = location.statement.target
         if clock is None and location.loops and isinstance(target, Matrix):
             raise NotCovered(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
                              f"clock; say which one is, with roles={{{location.loops[0].index}: 'clock'}}, or let it "
-                             f"run "
-                             "to the first size")
+                             "run to the first size")
         if not isinstance(target, Matrix) and target.indices and clock_slot(program, clock, target):
             raise NotCovered(f"program {program.name}: {target} has the clock at another place than its first index; "
                              "expected the first, for vectors and scalars")
@@ -310,14 +297,14 @@ def _begins_at_zero(program: Program, matrix: Matrix) -> bool:
 
 def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     """W_t y -> W_0 y."""
-    bare = initial_matrix(matvec.matrix)
+    bare = matvec.matrix.member
     given = next((m for m in program.matrices if m.same_family(bare)), None)
     if given is None:
         raise NotCovered(f"program {program.name}: {matvec} multiplies by {bare}, whose family has no initial member")
     slot = clock_slot(program, clock, bare)
     at_start = given.indices and given.indices[slot].is_number
     first = bare.at(*bare.indices[:slot], given.indices[slot], *bare.indices[slot + 1:]) if at_start else bare
-    product: MatVec = MatVec(Transpose(first) if is_transposed(matvec.matrix) else first, matvec.vector)
+    product: MatVec = MatVec(Transpose(first) if matvec.matrix.turned else first, matvec.vector)
     return product
 
 

@@ -32,9 +32,7 @@ def display(rows: list[str]) -> str:
 
 def annotated(rows: Sequence[tuple[str, str]]) -> str:
     """Rows of an ``aligned`` body as one displayed formula, each with words beside it; formulas between dollar signs.
-
-    Raises ``MissingExtra`` without latex2mathml, ``ValueError`` for LaTeX that it does not know.
-    """
+    Raises ``MissingExtra`` without latex2mathml, ``ValueError`` for LaTeX that it does not know."""
     whole = ET.Element("math", display="block")
     table = ET.SubElement(whole, "mtable", columnalign="right left left", displaystyle="true")
     for formula, words in rows:
@@ -53,9 +51,7 @@ def annotated(rows: Sequence[tuple[str, str]]) -> str:
 
 def _words(formula: str) -> tuple[str, list[str]]:
     r"""The formula with ``\text`` numbered, and the words of each: they are text as it is, which no converter reads.
-
-    Formulas within words, between dollar signs, are set beside them.
-    """
+    Formulas within words, between dollar signs, are set beside them."""
     words: list[str] = []
     found, at = "", 0
     for match in TEXT.finditer(formula):

@@ -16,11 +16,8 @@ CHARACTERS = {code: character for character, code in SPECIAL.items()}
 
 
 class NodePrinter(LatexPrinter):
-    """sympy's LaTeX printer, but for nodes of ours in powers and products.
-
-    Nodes may say by ``latex_precedence`` how tight their LaTeX binds, where it differs from their text; one that is a
-    product would take in what follows it.
-    """
+    """sympy's LaTeX printer, but for nodes of ours in powers and products. Nodes may say by ``latex_precedence`` how
+    tight their LaTeX binds, where it differs from their text; one that is a product would take in what follows it."""
 
     def parenthesize(self, item: sp.Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
         own = getattr(item, "latex_precedence", None)
@@ -48,10 +45,8 @@ class NodePrinter(LatexPrinter):
 
 
 class KetPrinter(NodePrinter):
-    """The printer of nodes, but for the order of terms and factors.
-
-    Nodes say by ``is_random`` that they stand after numbers, and by ``is_part`` that their terms stand after others.
-    """
+    """The printer of nodes, but for the order of terms and factors. Nodes say by ``is_random`` that they stand after
+    numbers, and by ``is_part`` that their terms stand after others."""
 
     def _as_ordered_terms(self, expr: sp.Expr, order: str | None = None) -> list[sp.Expr]:
         terms = super()._as_ordered_terms(expr, order=order)
@@ -59,8 +54,7 @@ class KetPrinter(NodePrinter):
 
     def _print_Mul(self, expr: sp.Expr) -> str:
         """Products and quotients. Numbers stand in front of kets and sums, as one fraction where they have a
-        denominator; a ket in the denominator over which only a number stands is written as sympy writes it.
-        """
+        denominator; a ket in the denominator over which only a number stands is written as sympy writes it."""
         late = [f for f in expr.args if f.func == sp.Sum or _is_product(f) or getattr(f, "is_random", False)]
         early = [f for f in expr.args if f not in late]
         if not expr.is_Mul or not late or not early:  # sympy has powers below a fraction line come here, too

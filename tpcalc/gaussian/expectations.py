@@ -25,8 +25,7 @@ from .variables import Expectation, Gaussians
 
 FIRST: tuple[Rule, ...] = (Degenerate(), Linearity(), Parity(), IndependentFactors())
 CLOSING: tuple[Rule, ...] = (Linearity(), Parity(), IndependentFactors(), Moments(), SquareInExponent(), Shift(),
-                             ConditionOnForm(), Blur(),
-                             Phases(), Stein(), Values())
+                             ConditionOnForm(), Blur(), Phases(), Stein(), Values())
 
 
 def expectation(body: sp.Expr, gaussians: Gaussians) -> sp.Expr:

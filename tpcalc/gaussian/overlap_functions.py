@@ -42,10 +42,8 @@ def tabulated(functions: Functions) -> Callable[..., Array]:
 
 @lru_cache(maxsize=None)
 def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
-    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``H``; j + k even.
-
-    Raises ``ValueError`` for functions that are neither smooth nor linear on both sides of 0.
-    """
+    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``H``; j + k even. Raises ``ValueError`` for functions that are
+    neither smooth nor linear on both sides of 0."""
     one, two = scalar_function(f), scalar_function(g)
     if one.is_written_with_kinks or two.is_written_with_kinks:
         return _kinked(one.slopes, two.slopes, j, k)

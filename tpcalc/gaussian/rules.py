@@ -115,10 +115,8 @@ class Stein(ExpectationRule):
 
 @dataclass(frozen=True)
 class Price:
-    """dE[F] / dC_ij = E[d_i d_j F], half of it for i = j; for any parameter by the chain rule.
-
-    Rewrites ``Derivative(Expectation, parameter)``.
-    """
+    """dE[F] / dC_ij = E[d_i d_j F], half of it for i = j; for any parameter by the chain rule. Rewrites
+    ``Derivative(Expectation, parameter)``."""
 
     name = "Price's theorem"
     reason = "the Gaussian density solves the heat equation in its covariance"
@@ -149,10 +147,8 @@ class Shift(ExpectationRule):
 
 @dataclass(frozen=True)
 class SquareInExponent(ExpectationRule):
-    """E[exp(-u A u) F(u)] = det(1 + 2 A C)^(-1/2) E[F(u')], where u' has covariance C (1 + 2 A C)^-1.
-
-    Raises ``Divergence`` for numbers for which 1 + 2 A C is not positive; of symbols it is assumed.
-    """
+    """E[exp(-u A u) F(u)] = det(1 + 2 A C)^(-1/2) E[F(u')], where u' has covariance C (1 + 2 A C)^-1. Raises
+    ``Divergence`` for numbers for which 1 + 2 A C is not positive; of symbols it is assumed."""
 
     name = "square"
     reason = "the exponential of squares times the Gaussian density is another Gaussian density"
@@ -230,10 +226,8 @@ class ConditionOnForm(ExpectationRule):
 
 @dataclass(frozen=True)
 class Open(ExpectationRule):
-    """Abs, Max, Min, Heaviside of affine forms become signs; sinh, cosh, erfc become exp and erf.
-
-    Raises ``ValueError`` for a form that is not known to be real.
-    """
+    """Abs, Max, Min, Heaviside of affine forms become signs; sinh, cosh, erfc become exp and erf. Raises
+    ``ValueError`` for a form that is not known to be real."""
 
     name = "kinks as signs"
     reason = "|l| = l sign l, Max(l, 0) = (l + |l|) / 2, the step is (1 + sign) / 2"

@@ -57,10 +57,8 @@ class ScalarFunction:
 
     @cached_property
     def growth(self) -> int:
-        """The power of its argument that a function grows with, 0 where it stays bounded.
-
-        Raises ``ValueError`` for growth faster than every power, or like a fraction of one.
-        """
+        """The power of its argument that a function grows with, 0 where it stays bounded. Raises ``ValueError`` for
+        growth faster than every power, or like a fraction of one."""
         power = max(end.power for end in self._ends)
         if power is sp.oo or power > 0 and not power.is_Integer:
             how = "faster than every power" if power is sp.oo else f"like the power {power}"

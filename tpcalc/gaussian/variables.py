@@ -202,10 +202,8 @@ class Expectation(sp.Expr):
 
     @property
     def functions(self) -> tuple[tuple[sp.Expr, int], ...]:
-        """(f, order) for every variable u of a body that is a product of f^(order)(u), f in the symbol ``H``.
-
-        Raises ``ValueError`` for a body that is no such product.
-        """
+        """(f, order) for every variable u of a body that is a product of f^(order)(u), f in the symbol ``H``. Raises
+        ``ValueError`` for a body that is no such product."""
         found = {u: sp.Integer(1) for u in self.variables}
         for factor in sp.Mul.make_args(self.body):
             of = [u for u in self.variables if factor.has(u)]

@@ -104,8 +104,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
         if not forward:
             own, own_ends, other, other_ends = other, other_ends, own, own_ends
         passed = kernel.sweep_coefficients(forward, t * batch, first, stop, eps, g, rho_t[step_of], w, own, own_ends,
-                                           other,
-                                           other_ends, covariance, response, work)
+                                           other, other_ends, covariance, response, work)
         if passed:
             layer = passed if forward else depth + 1 - passed
             raise Divergence(f"training diverges at step {t}, layer {layer} of {depth}, in the "

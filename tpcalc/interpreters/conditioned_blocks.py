@@ -75,9 +75,7 @@ class OrthonormalBlock(Block):
 
     def extended(self, rows: Array) -> tuple[Array, Array]:
         """Hold the span of the rows too: coefficients in all rows then held, shape (rows, count), and what was added.
-
-        What is left of a row and is nothing but rounding adds nothing.
-        """
+        What is left of a row and is nothing but rounding adds nothing."""
         arrays, number = self.arrays, rows.shape[0]
         old, rest = self.split(rows)
         least = ROUNDINGS * arrays.rounding

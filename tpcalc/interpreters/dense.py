@@ -13,7 +13,7 @@ from .._types import Array, DType, ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
-from ..programs.language import Matrix, Member, Vector
+from ..programs.language import Matrix, Member
 from ..programs.program import Program
 from .lowered import ArrayExecution, LoweredRun, Location
 
@@ -29,11 +29,11 @@ class DenseExecution(ArrayExecution):
                  seed: int, arrays: Arrays, keep: Collection[str], weights: Weights | None,
                  factors: Mapping[str, float] = {}) -> None:
         super().__init__(program, sizes, data, loss, width, arrays, keep)
-        self.seed, self.factors = seed, factors
         self.shapes = initial_shapes(self.program, [self.lowered.member(location, at) for location, ends in
                                                     self.plan.given.items() for at in _locations(ends)])
         self.require_memory()
-        self.weights = None if weights is None else checked(weights, self.shapes, width)
+        given = None if weights is None else checked(weights, self.shapes, width)
+        self.start = InitialWeights(self.shapes, width, seed, given, dict(factors))
 
     def require_memory(self) -> None:
         """Raise ``MemoryError`` where matrices and vectors cannot fit."""
@@ -45,26 +45,17 @@ class DenseExecution(ArrayExecution):
                        f"program {self.program.name} with {count} matrices of width {self.width}",
                        "take a smaller width or depth")
 
-    def initial_weights(self) -> dict[str, np.ndarray]:
-        """By name of a family, in float64: what was given, or what the seed draws, in the order of the program."""
-        if self.weights is not None:
-            return {name: np.array(value) for name, value in self.weights.items()}
-        return drawn(self.shapes, self.width, self.seed, self.factors)
-
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
-        self.initial = self.initial_weights()
+        self.initial = self.start()
         super().run(progress)
         del self.initial
 
-    def _initial(self, member: Member) -> np.ndarray:
+    def initial_vector(self, member: Member) -> np.ndarray:
         _, ranges, free = self.shapes[member.name]
         return self.initial[member.name][tuple(int(member.indices[p]) - a for p, (a, _) in zip(free, ranges))]
 
-    def initial_vector(self, vector: Vector) -> np.ndarray:
-        return self._initial(vector)
-
     def initial_matrix(self, matrix: Matrix) -> Value:
-        return self.arrays.asarray(self._initial(matrix))
+        return self.arrays.asarray(self.initial_vector(matrix))
 
     def matvec(self, matrix: Value, turned: bool, vectors: Value) -> Value:
         if vectors.ndim > 2:
@@ -123,10 +114,8 @@ def _locations(ends: tuple[tuple[int, int], ...]) -> Value:
 
 
 def initial_shapes(program: Program, members: Collection[Member]) -> Shapes:
-    """By name of a family that is given: its kind, the ends of its free indices, and where these stand.
-
-    In the order of the program, vectors first; members: what is read, which says where indices end.
-    """
+    """By name of a family that is given: its kind, the ends of its free indices, and where these stand. In the order
+    of the program, vectors first; members: what is read, which says where indices end."""
     found: dict[str, tuple[type, tuple[tuple[int, int], ...], tuple[int, ...]]] = {}
     for given in (*program.vectors, *program.matrices):
         free = tuple(p for p, i in enumerate(given.indices) if not i.is_number)
@@ -224,9 +213,7 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
     n = _checks.positive_integer("width", width)
     if isinstance(keep, str):
         raise ValueError(f"keep: got {keep!r}; expected names of families of vectors, in a tuple")
-    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights,
-                         factors)
+    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights, factors)
     run.run(progress)
     found = run.result()
-    return DenseRun(found.program, found.width, found.values, found.families, found.spectra,
-                    InitialWeights(run.shapes, n, seed, run.weights, dict(factors)))
+    return DenseRun(found.program, found.width, found.values, found.families, found.spectra, run.start)

@@ -82,8 +82,7 @@ class Execution(ABC):
 
     registry: Registry
 
-    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
-                 exact: bool = False) -> None:
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, exact: bool = False) -> None:
         if not isinstance(program, Program):
             raise ValueError(f"program: got {program!r}; expected a tp.Program")
         self.program, self.numbers = program, Numbers(exact)
@@ -101,8 +100,7 @@ class Execution(ABC):
             known.add(self.statement.target)
 
     def _check(self, statement: Assign, known: set[Member]) -> None:
-        """Raise before the work for a statement that reads what is not there yet, and for what has no value: an order
-        that holds at small sizes may not at these."""
+        """Raise before the work for what is read and not there yet at these sizes, and for what has no value."""
         among = (*self.program.vectors, *self.program.matrices, *self.program.data)
         for member in statement.value.atoms(Member):
             if member not in known and not self.given(member, among):
@@ -321,18 +319,14 @@ class ProgramInterpreter:
 
     def series(self, name: str) -> np.ndarray:
         """A family of scalars as an array over its indices from 0 on (float64, or rationals in an object array).
-
-        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
-        """
+        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices."""
         return series_of(self.program, name, {s.name for s in self.scalars}, {
             tuple(map(int, s.indices)): value for s, value in self.scalars.items() if s.name == name})
 
 
 def series_of(program: Program, name: str, names: set[str], found: Mapping[tuple[int, ...], Value]) -> np.ndarray:
     """The scalars of one name, by their indices, as an array over these from 0 on; names: of all that there are.
-
-    Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
-    """
+    Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices."""
     if name not in names:
         raise ValueError(f"name: got {name!r}; expected a scalar that program {program.name} assigns: {sorted(names)}")
     shape = tuple(max(location) + 1 for location in zip(*found))

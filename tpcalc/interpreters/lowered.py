@@ -255,10 +255,8 @@ class LoweredRun:
     spectra: Mapping[Member, np.ndarray] = field(repr=False)
 
     def series(self, name: str) -> np.ndarray:
-        """A family of scalars as an array over its indices from 0 on.
-
-        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
-        """
+        """A family of scalars as an array over its indices from 0 on. Raises ``ValueError`` for a name that the
+        program assigns no scalars to, or not to all such indices."""
         names = {label for label, (kind, *_) in self.families.items() if kind is Scalar}
         return series_of(self.program, name, names, dict(self._entries(name)) if name in names else {})
 

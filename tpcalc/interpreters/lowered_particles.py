@@ -169,9 +169,8 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
     for every ``NonlinearOuter`` in a matrix. Raises ``ValueError`` for data that does not fit, ``NotCovered`` where M
     is less than 8 times the directions that draws must be orthogonal to (products with one matrix, either way, and
     initial vectors), ``NotLowered`` naming a statement, ``MemoryError`` before the work, ``Divergence`` naming the
-    first value that is not finite.
-    Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma
-    [gaussian/stein].
+    first value that is not finite. Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and
+    appendix F; Stein's lemma [gaussian/stein].
     """
     samples = enough_samples(program, sizes, data, loss) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):

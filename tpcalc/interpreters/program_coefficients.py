@@ -36,8 +36,7 @@ class _Kets(Execution):
 
     registry = KETS
 
-    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
-                 exact: bool) -> None:
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, exact: bool) -> None:
         super().__init__(program, sizes, data, loss, exact)
         self.space = Space(self.numbers.dtype)
         self.complete = False
@@ -161,10 +160,8 @@ class ProgramCoefficients(ProgramInterpreter):
         return self.execution.against(self.execution.bra(self._ket(u)), self._ket(v))
 
     def with_products(self, products: Iterable[MatVec]) -> "ProgramCoefficients":
-        """The reading with base kets for these products of initial matrices too.
-
-        A program does not make a product whose coefficient happens to be zero, as where weights decay at once.
-        """
+        """The reading with base kets for these products of initial matrices too. A program does not make a product
+        whose coefficient happens to be zero, as where weights decay at once."""
         self.execution.complete = False
         for made in products:
             self.execution.value(made)
@@ -181,15 +178,13 @@ def read_program_coefficients(program: Program, sizes: Sizes, data: ProgramData 
 
     sizes: of the program's size symbols (or their names). data: by name, its given scalars (an array over their
     indices, or a number), its parameters such as alpha, and the targets "y" where a loss is derived; rationals may be
-    given as strings such as "4/5". loss: chi(f, y),
-    or a loss as ``tp.Task`` takes it. exact: compute in rationals (a float 0.1 is read as 1/10); identities that
-    then hold are proved for these sizes and data.
+    given as strings such as "4/5". loss: chi(f, y), or a loss as ``tp.Task`` takes it. exact: compute in rationals (a
+    float 0.1 is read as 1/10); identities that then hold are proved for these sizes and data.
 
-    Any number of matrices, reused or not, and of transposes; time O(K^2 G) and memory O(K^2) for K products, of
-    which at most G with one matrix. Raises ``UnhandledNode`` for what is not linear, naming the statement,
-    ``ValueError`` for data that does not fit or is not rational where ``exact``, ``Divergence`` naming the first
-    value that is not finite.
-    Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F.
+    Any number of matrices, reused or not, and of transposes; time O(K^2 G) and memory O(K^2) for K products, of which
+    at most G with one matrix. Raises ``UnhandledNode`` for what is not linear, naming the statement, ``ValueError``
+    for data that does not fit or is not rational where ``exact``, ``Divergence`` naming the first value that is not
+    finite. Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F.
     """
     run = _Kets(program, sizes, data, loss, exact)
     run.run()

@@ -55,10 +55,6 @@ class Registry:
             raise UnhandledNode(self.name, node, reason, run.statement)
         self._rules.update(dict.fromkeys(types, refusal))
 
-    def declared(self, node_type: type) -> bool:
-        """Is there a rule or a refusal for this very type? (Not for one that it is derived from.)"""
-        return node_type in self._rules
-
     def value(self, run: Value, node: sp.Basic) -> Value:
         """The value of a node by its rule; raises ``UnhandledNode`` where there is none."""
         for node_type in type(node).__mro__:

@@ -14,7 +14,6 @@ from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from ..calculus.memory import memory_equations, initial_weight_factor_of
-from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..errors import NotCovered
 from ..gaussian import Expectation
@@ -44,8 +43,7 @@ class StepValues:
         self._generic = self.bases.generic()
         self.locations = {base: i for i, base in enumerate(reading.bases)}
         met = {matrix for matrix, _ in reading.execution.space.groups}
-        self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)},
-                              key=str)
+        self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)}, key=str)
         self.root = self._number(sp.Integer(1) if setting.depth is None else sp.sqrt(setting.depth.subs(self.sizes)))
         self._known: dict[Value, Value] = {}
         self._free: dict[sp.Basic, tuple[sp.Symbol, ...]] = {}
@@ -254,6 +252,6 @@ def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:
         yield known
         return
     loop, *inner = loops
-    first, last = (int(at_numbers(end, known)) for end in bounds(loop))
+    first, last = (int(at_numbers(end, known)) for end in loop.bounds)
     for value in range(first, last + 1):
         yield from indices(inner, {**known, loop.index: sp.Integer(value)})

@@ -32,9 +32,8 @@ Derived = Union[KetEquations, RecursionEquations]
 class StepCheck(Short):
     """The largest difference that one step of a derivation shows on numbers, over all indices of its place.
 
-    difference: relative to the values themselves where these exceed 1; exactly 0 where both sides agree in
-    rationals, infinite where a side has no value. cases: how many index values were tried. problem: why a side has
-    no value.
+    difference: relative to the values themselves where these exceed 1; exactly 0 where both sides agree in rationals,
+    infinite where a side has no value. cases: how many index values were tried. problem: why a side has no value.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

@@ -16,7 +16,6 @@ from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
 from ..parametrizations.parametrization import ParametrizationAtWidth
 from ..programs import Clipped, Sequences, Task
 from ..programs.activations import require_finite
-from ..programs.blocks import vector
 from ..programs.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Mean, Scalar, Vector
@@ -27,7 +26,6 @@ from ..programs.updates import Optimizer
 from .dense import DenseRun, Weights, run_dense
 from .execution import ProgramDivergence
 from .lowered import LoweredRun
-from .vectors import ProgramRun
 
 Progress = Callable[[int, int], None]
 SQUARE = Family(Scalar, "square")  # of the features of the first step at the readout
@@ -83,17 +81,11 @@ class Training:
         values = values[..., 0] if values.shape[-1] == 1 else values
         return values if self.batched else values[:, 0]
 
-    def vectors(self, run: LoweredRun | ProgramRun, name: str, nodes: np.ndarray) -> np.ndarray:
+    def vectors(self, run: LoweredRun, name: str, nodes: np.ndarray) -> np.ndarray:
         """x or dx at the nodes, shape (nodes, steps * batch, n)."""
         steps, batch = self.task.steps, self.task.batch
-        if isinstance(run, ProgramRun):
-            return np.array([[run.vectors[self._member(name, t, i, node)] for t in range(steps) for i in range(batch)]
-                             for node in map(int, nodes)])
         return np.array([[run.stack(name, t, node).reshape(-1, run.width)[:batch] for t in range(steps)]
                          for node in map(int, nodes)]).reshape(len(nodes), steps * batch, run.width)
-
-    def _member(self, name: str, step: int, sample: int, node: int) -> Vector:
-        return vector(name)[(step, sample, node) if self.batched else (step, node)]
 
     def outputs(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """f as outputs of the batch and of the probes, shapes (steps, batch or probes, [positions,] d_out)."""
@@ -137,10 +129,9 @@ def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
 class DenseRecord:
     """A trained network's record.
 
-    outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None; x, delta: the kept nodes'
-    vectors (nodes, steps * batch, n), delta normalized (n times the gradient), or None where not kept;
-    fluctuation: the standard deviation of an output at initialization, |x^L| / n, the scale of what
-    distinguishes one seed from another.
+    outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None; x, delta: the kept nodes' vectors (nodes,
+    steps * batch, n), delta normalized (n times the gradient), or None where not kept; fluctuation: the standard
+    deviation of an output at initialization, |x^L| / n, the scale of what distinguishes one seed from another.
     """
 
     outputs: np.ndarray
@@ -159,11 +150,10 @@ def dense_run(training: Training, width: int, seed: int, keep: bool, progress: P
     """
     return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
                                     training.task.loss, weights, ("x", "dx") if keep else (), namespace, dtype,
-                                    device, progress, training.factors()),
-                  training.depth)
+                                    device, progress, training.factors()), training.depth)
 
 
-def dense_record(training: Training, run: LoweredRun | ProgramRun, nodes: np.ndarray | None) -> DenseRecord:
+def dense_record(training: Training, run: LoweredRun, nodes: np.ndarray | None) -> DenseRecord:
     """What a run recorded, its vectors at the nodes if any are given."""
     x, delta = (None if nodes is None else training.vectors(run, name, nodes) for name in ("x", "dx"))
     return DenseRecord(*training.outputs(run.series("f")), x, delta,

@@ -153,8 +153,7 @@ def first(points, head_dim, causal, N, root, scales, value, slope, by_query):
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def second(points, head_dim, causal, N, root, scales, left, right, R, cross, own, own_value):
     """Derivatives of D = sum_jl slope_jl R_jl, R (pairs, S, S) held fixed: cross (pairs, S, S, S, S), in N_jl, own, in
-    left_jl, j != l, entries independent; own_value: that of ``value``.
-    """
+    left_jl, j != l, entries independent; own_value: that of ``value``."""
     pairs, S = N.shape[:2]
     d, width = head_dim, min(head_dim, 2)
     rest = d - width

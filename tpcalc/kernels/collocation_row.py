@@ -188,8 +188,7 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                 for j in range(width):
                     new[i, j] += carried[j]
                 crossed[i] = row_slope(m, noise, rho, on_r, on_c, on_own, new[i], P[a], S[a], C[a], r[a], Q[a], R[a],
-                                       B[a],
-                                       D[a], slopes[i], row_r[i], row_c[i], work)
+                                       B[a], D[a], slopes[i], row_r[i], row_c[i], work)
                 if i + 1 < n:
                     ahead = half * (points[i + 1] - points[i])
                     for j in range(width):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .collocation_row import integrate
+
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
 def span_slope(y, m, on_p, on_s, updates, out, c):
@@ -52,13 +54,7 @@ def element(start, y, m, on_p, on_s, updates, points, integral, half, most, sett
     earlier = np.inf
     for iteration in range(most):
         slopes, before = before, slopes
-        for i in range(n):
-            for j in range(width):
-                new[i, j] = start[j]
-            for l in range(n):
-                a = half * integral[i, l]
-                for j in range(width):
-                    new[i, j] += a * before[l, j]
+        integrate(half, integral, start, before, new)
         carried[:] = 0.0
         largest, most_p, most_s = 0.0, 0.0, 0.0
         size_p, size_s = 0.0, 0.0

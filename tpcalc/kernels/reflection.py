@@ -18,12 +18,11 @@ from .products import gram, put, put_transposed, times, times_transposed
 def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A, C, Q, R, B, D):
     """Carry the rows of one step through all layers; p and s are overwritten by their values at the far end.
 
-    forward: from node 0 to L (own arrays are P, S, G, A, C0), else from L to 0 (Q, R, G', B, C1).
-    m: rows of earlier steps; rho: (N,); rho_row: this step's; w: (m,) its update kernel.
-    p, s: (b, m) own reflection and covariance with earlier rows; diagonal: (b, b) own covariance of
-    the step with itself. keep: store the rows at m..m+b; without it the rows are passengers and
-    ``diagonal`` is not touched. P, S, G, Q, R: (L + 1, N, N); A, C, B, D: (L, N, N), D the other C.
-    Returns 0, or the number of layers passed when a value ceased to be finite.
+    forward: from node 0 to L (own arrays are P, S, G, A, C0), else from L to 0 (Q, R, G', B, C1). m: rows of earlier
+    steps; rho: (N,); rho_row: this step's; w: (m,) its update kernel. p, s: (b, m) own reflection and covariance with
+    earlier rows; diagonal: (b, b) own covariance of the step with itself. keep: store the rows at m..m+b; without it
+    the rows are passengers and ``diagonal`` is not touched. P, S, G, Q, R: (L + 1, N, N); A, C, B, D: (L, N, N), D the
+    other C. Returns 0, or the number of layers passed when a value ceased to be finite.
     """
     b = p.shape[0]
     layers = A.shape[0]

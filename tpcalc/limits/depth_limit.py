@@ -279,8 +279,7 @@ def _by_regions(recursion: RecursionEquations, orders: Orders, everywhere: Obsta
 
 
 def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, Obstacle | None, int]:
-    """The recursion of the program's normal form, what its layers' map of order one does for every scaling, and how
-    many of the program's layers are one of its layers."""
+    """The recursion in normal form, its layers' map of order one, and how many layers are one of its layers."""
     setting = recursion.setting
     if setting.depth is None:
         return recursion, None, 1

@@ -6,7 +6,6 @@ from one side. Source: Tensor Programs VI, Proposition C.4.
 
 from __future__ import annotations
 
-
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 from sympy.printing.printer import Printer

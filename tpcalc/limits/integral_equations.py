@@ -26,8 +26,7 @@ from .translation import Translator, at_zero
 class LimitEquation:
     """The equation ``target = value`` of a limit, for the given kinds of quantities.
 
-    where: the b and r that they stand for, () for all;
-    boundary: it holds at an end of layer time.
+    where: the b and r that they stand for, () for all; boundary: it holds at an end of layer time.
 
     >>> import tpcalc as tp
     >>> equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))
@@ -53,19 +52,17 @@ class LimitEquation:
 
 def limit_equations(translator: Translator, part: RegionPart) -> tuple[LimitEquation, ...]:
     """All limit equations of a part, in program order, a boundary value before the equation that starts from it.
-
-    Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term.
-    """
+    Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term."""
     part.require_one_scale()
     found: list[LimitEquation] = []
     for number, equation in enumerate(translator.recursion.equations):
         terms = [one for one in part.terms if one.equation == number]
-        if equation.kind == "C":
-            found += _covariance(translator, part, equation, terms)
-        elif equation.kind == "scalar":
-            found += _scalar(translator, part, equation, terms)
-        elif equation.kind == "Gamma":
+        kept = [one for one in terms if part.is_kept(one.order)]
+        if equation.kind == "Gamma":
             found += _coefficients(translator, part, number, equation, terms)
+        elif kept:
+            value = (_covariance if equation.kind == "C" else _scalar)(translator, equation, terms, kept)
+            found.append(LimitEquation(translator.target(equation), value, (kept[0].target,)))
     _require_one_start(found)
     return tuple(found)
 
@@ -79,24 +76,16 @@ def _require_one_start(equations: list[LimitEquation]) -> None:
                              "in another; no rule for the limit of such a start")
 
 
-def _scalar(translator: Translator, part: RegionPart, equation: RecursionEquation,
-            terms: list[CountedTerm]) -> list[LimitEquation]:
-    kept = [one for one in terms if part.is_kept(one.order)]
-    if not kept:
-        return []
+def _scalar(translator: Translator, equation: RecursionEquation, terms: list[CountedTerm], kept: list[CountedTerm]
+            ) -> sp.Expr:
     follows = any(one.rule == "loss" for one in kept) or all(one.rule != "loss" for one in terms)
     value = sp.Add(*(translator.integrand(term, equation, "") for term in dict.fromkeys(one.term for one in kept)))
-    return [LimitEquation(translator.target(equation), value if follows else at_zero(value), (kept[0].target,))]
+    return value if follows else at_zero(value)
 
 
-def _covariance(translator: Translator, part: RegionPart, equation: RecursionEquation, terms: list[CountedTerm]
-                ) -> list[LimitEquation]:
-    kept = [one for one in terms if part.is_kept(one.order)]
-    if not kept:
-        return []
+def _covariance(translator: Translator, equation: RecursionEquation, terms: object, kept: list[CountedTerm]) -> sp.Expr:
     values = [translator.integrand(one.term, equation, one.rule) for one in kept]
-    total = sp.Add(*_over_numbers(values, len(translator.setting.products), len(translator.setting.program.vectors)))
-    return [LimitEquation(translator.target(equation), total, (kept[0].target,))]
+    return sp.Add(*_over_numbers(values, len(translator.setting.products), len(translator.setting.program.vectors)))
 
 
 def _over_numbers(values: Sequence[sp.Expr], products: int, vectors: int) -> list[sp.Expr]:
@@ -135,19 +124,20 @@ def _summed(generic: sp.Expr, size: int) -> sp.Expr:
 
 
 def _coefficients(translator: Translator, part: RegionPart, number: int, equation: RecursionEquation,
-                  terms: list[CountedTerm]
-                  ) -> list[LimitEquation]:
+                  terms: list[CountedTerm]) -> list[LimitEquation]:
     """The equations of one family of vectors, or its boundary values; own-layer coefficients apart."""
     found: list[LimitEquation] = []
+    ends = {i for i, e in enumerate(translator.recursion.equations) if i != number and e.kind == "Gamma"
+            and not e.location.loops[1:]}
+    starting = {one.target for one in part.kept if one.equation in ends}  # at the end where the sweep starts
     for here in (False, True):
         kinds = _kinds(part, equation, here)
         reads: dict[Kind, tuple[set, set]] = {k: (set(), set()) for k in kinds}
         for one in terms:
             if one.target in reads:
                 reads[one.target][0 if part.is_kept(one.order) else 1].add((one.term, one.rule))
-        for kind in kinds if equation.location.loops[1:] else ():
-            if _starts(translator, part, number, kind):  # a boundary value that vanishes stands in nobody's way
-                reads[kind][0].add("start")
+        for kind in starting.intersection(kinds) if equation.location.loops[1:] else ():
+            reads[kind][0].add("start")  # a boundary value that vanishes stands in nobody's way
         for members in _groups(reads):
             kept = set().union(*(reads[k][0] for k in members))
             if kept - {"start"} or kept and equation.location.loops[1:]:
@@ -158,13 +148,6 @@ def _coefficients(translator: Translator, part: RegionPart, number: int, equatio
 def _kinds(part: RegionPart, equation: RecursionEquation, here: bool) -> list[Kind]:
     """The kinds of coefficients of the equation's vectors, over base kets of the own layer or all others."""
     return [k for k in part.exponents if k.is_coefficient and k.number == equation.target.args[0] and k.own == here]
-
-
-def _starts(translator: Translator, part: RegionPart, number: int, kind: Kind) -> bool:
-    """Has this kind of coefficient a value at the end of layer time where the sweep starts?"""
-    ends = {i for i, e in enumerate(translator.recursion.equations) if i != number and e.kind == "Gamma"
-            and not e.location.loops[1:]}
-    return any(one.target == kind and one.equation in ends for one in part.kept)
 
 
 def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:

@@ -54,13 +54,9 @@ class LoweringPlan:
 
 
 def plan_memory(lowered: Lowered, sizes: Mapping[str, int], numbers: list[IndexedNumber],
-                shapes: Mapping[str, tuple[int, ...]],
-                keep: Collection[str]) -> LoweringPlan:
-    """Walk the nest; keep: the names of families that are never forgotten, besides all scalars.
-
-    Raises ``ValueError`` for a statement that reads what is neither given nor assigned before, or data that is not
-    there, naming it.
-    """
+                shapes: Mapping[str, tuple[int, ...]], keep: Collection[str]) -> LoweringPlan:
+    """Walk the nest; keep: the names of families that are never forgotten, besides all scalars. Raises ``ValueError``
+    for a statement that reads what is neither given nor assigned before, or data that is not there, naming it."""
     walk = _Walk(lowered, sizes, numbers, shapes)
     lowered.functions[1](walk)
     kept = {i for i, one in enumerate(lowered.names.families) if one[0] is Scalar or str(one[1]) in keep}
@@ -136,8 +132,7 @@ class _Walk:
     def data(self, name: str, ends: LastReads, row: bool) -> None:
         shape = self.shapes[name]
         if row and shape and shape[-1] != ends[-1][1] + 1:
-            raise ValueError(f"{name}: got data of shape {shape}; expected {ends[-1][1] + 1} along the last "
-                             "axis")
+            raise ValueError(f"{name}: got data of shape {shape}; expected {ends[-1][1] + 1} along the last axis")
         inside = len(ends) == len(shape) and all(
             low > high or 0 <= low <= high < n for (low, high), n in zip(ends, shape))
         if not inside:

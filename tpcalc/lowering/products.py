@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from typing import Iterator
 
 import sympy as sp
 
 from ..programs.algebra import multiplied_out, replaced
-from ..programs.language import Matrix, MatVec, Mean, NonlinearOuter, Outer, Transpose, kind
-from ..programs.polar import Polar
+from ..programs.language import Matrix, MatVec, Mean, NonlinearOuter, Outer, Transpose, kind, transposed
 
 Term = tuple[sp.Expr, sp.Expr]  # a scalar and what it multiplies
 
@@ -17,11 +16,9 @@ def simple_products(expression: sp.Expr) -> sp.Expr:
     """The expression with (c M + u v^T / n) y as c M y + u <v|y>: matrices that are multiplied are members, their
     transposes, or functions of entries."""
     def single(node: sp.Expr) -> sp.Expr:
-        matrix = node.matrix
-        member = matrix.args[0] if isinstance(matrix, Transpose) else matrix
-        if isinstance(member, Matrix) or isinstance(matrix, NonlinearOuter):
+        if isinstance(getattr(node.matrix, "member", None), Matrix) or isinstance(node.matrix, NonlinearOuter):
             return node
-        return sp.Add(*(_times(c, one, node.vector) for c, one in matrix_terms(matrix)))
+        return sp.Add(*(_times(c, one, node.vector) for c, one in matrix_terms(node.matrix)))
     return replaced(expression, MatVec, single)
 
 
@@ -46,19 +43,11 @@ def matrix_terms(expression: sp.Expr, turned: bool = False) -> Iterator[Term]:
             yield from ((c * d, inner) for d, inner in matrix_terms(one, turned))
         elif isinstance(one, Transpose) and not isinstance(one.args[0], Matrix):
             yield from ((c * d, inner) for d, inner in matrix_terms(one.args[0], not turned))
-        elif turned:
-            yield c, _transposed(one)
         else:
-            yield c, one
+            yield c, _transposed(one) if turned else one
 
 
 def _transposed(one: sp.Expr) -> sp.Expr:
-    return TRANSPOSED.get(type(one), Transpose)(one)
-
-
-TRANSPOSED: dict[type, Callable[[sp.Expr], sp.Expr]] = {
-    Outer: lambda one: Outer(one.right, one.left),
-    NonlinearOuter: NonlinearOuter.transposed,
-    Polar: Polar.transposed,
-    sp.Sum: lambda one: sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits),
-}
+    if isinstance(one, sp.Sum):
+        return sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits)
+    return transposed(one)

@@ -66,10 +66,8 @@ def _one_outer(expression: sp.Expr) -> tuple[sp.Expr, Outer | None]:
 
 
 def split_outer_products(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
-    """phi and its arguments: the largest parts that are sums of numbers times outer products, as symbols.
-
-    A ``Sum`` that is still written as one counts as an outer product: it must be a sum of these.
-    """
+    """phi and its arguments: the largest parts that are sums of numbers times outer products, as symbols. A ``Sum``
+    that is still written as one counts as an outer product: it must be a sum of these."""
     found: dict[LinearPart, sp.Symbol] = {}
 
     def named(part: sp.Basic | LinearPart) -> sp.Basic:

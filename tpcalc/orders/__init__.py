@@ -1,7 +1,7 @@
-"""Powers of growing variables: what is counted, affine exponents on exact regions, max-plus elimination."""
+"""Powers of the depth: what is counted, affine exponents on exact regions, max-plus elimination."""
 
 from .affine import Affine as Affine, NotAffine as NotAffine, point_of as point_of, power_of as power_of
-from .counting import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
+from .counting import Cell as Cell, Orders as Orders, settled_orders as settled_orders
 from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
 from .quantities import BaseQuantity as BaseQuantity, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region

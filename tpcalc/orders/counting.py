@@ -20,7 +20,7 @@ from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
 from .affine import Affine, point_of
 from .cell import Cell as Cell
-from .elimination import dependency_order, least_solution, lost, present
+from .elimination import dependency_order, least_solution, present
 from .exponent import Exponent
 from .region import Region
 from .said import in_names_of
@@ -29,6 +29,7 @@ from .growing_variable import Values
 from .terms import Contribution, Terms
 
 HALF = Fraction(1, 2)
+MOST = 6  # steps that are tried
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,45 +49,30 @@ class Orders(Short):
         return next(cell for cell in self.cells if cell.region.contains(numbers))
 
 
-class Steps:
-    """The terms of a recursion's training steps, each counted once."""
-
-    def __init__(self, recursion: RecursionEquations, at: Values = ()) -> None:
-        self.terms = Terms(recursion, at)
-        self._counted: list[tuple[Contribution, ...]] = []
-
-    def upto(self, t: int) -> tuple[Contribution, ...]:
-        """All terms of the steps up to t that do not vanish."""
-        while len(self._counted) <= t:
-            self._counted.append(self.terms.of_step(len(self._counted)))
-        return present([one for step in self._counted[:t + 1] for one in step])
-
-    def step(self, before: Cell, t: int) -> list[Cell]:
-        """A step's exponents, on parts of the cell."""
-        contributions = self.upto(t)
-        sweeps, by_target = dependency_order([one for one in contributions if one.target.step == t])
-        return [replace(cell, contributions=contributions) for cell in least_solution(before, sweeps, by_target)]
-
-
-def settled_orders(recursion: RecursionEquations, most: int = 6, at: Values = ()) -> Orders:
+def settled_orders(recursion: RecursionEquations, at: Values = ()) -> Orders:
     """The exponents of so many training steps as decide those of all, perhaps with values for some parameters.
 
     A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
     exponent grows from one step to the next (``Cell.grows``) when every stream has been reached, and where the last
     step repeats the exponents of the one before: the maximum being idempotent, they then hold for all later steps.
-    Raises ``ValueError`` where some still change after ``most`` steps.
+    Raises ``ValueError`` where some still change after ``MOST`` steps.
     """
     with in_names_of(recursion.setting):
-        return _settled(Steps(recursion, at), most)
+        return _settled(Terms(recursion, at))
 
 
-def _settled(steps: Steps, most: int) -> Orders:
-    terms, parameters = steps.terms, steps.terms.parameters
+def _settled(terms: Terms) -> Orders:
+    parameters = terms.parameters
     streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []
     active = [Cell(Region(len(parameters)), {})]
-    for t in range(most):
-        solved = [cell for before in active for cell in steps.step(before, t)]
+    every: list[Contribution] = []
+    for t in range(MOST):
+        every += terms.of_step(t)
+        contributions = present(every)
+        order = dependency_order([one for one in contributions if one.target.step == t])
+        solved = [replace(cell, contributions=contributions) for before in active
+                  for cell in least_solution(before, *order)]
         active = []
         for cell in solved:
             outputs = terms.outputs(t)
@@ -98,8 +84,8 @@ def _settled(steps: Steps, most: int) -> Orders:
                     finished = one.grows or t > 1 and _classes(one, t) == _classes(one, t - 1)
                     (done if finished else active).append(one)
         if not active:
-            return Orders(parameters, tuple(done), steps.upto(t))
-    raise NotCovered(f"the exponents of program {terms.name} still change at step {most}")
+            return Orders(parameters, tuple(done), contributions)
+    raise NotCovered(f"the exponents of program {terms.name} still change at step {MOST}")
 
 
 def _split(cell: Cell, keys: Sequence[Quantity]) -> list[Cell]:
@@ -144,19 +130,3 @@ def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
                 rest = rest.where(excess, ">")
             return parts
     return [cell]
-
-
-def orders(recursion: RecursionEquations, steps: int = 2) -> Orders:
-    """Count the powers of L at the first ``steps`` training steps of a recursion.
-
-    Data, targets and learning rates have exponent 0. Raises ``ValueError`` for a program without layers and for a
-    term that no rule covers, naming it.
-    """
-    counted = Steps(recursion)
-    cells = [Cell(Region(len(counted.terms.parameters)), {})]
-    for t in range(steps):
-        found = counted.upto(t)
-        cells = [done for cell in cells for done in
-                 ([lost(cell, {one.target for one in found if one.target.step == t})]
-                  if cell.explosions else counted.step(cell, t))]
-    return Orders(counted.terms.parameters, tuple(cells), counted.upto(steps - 1))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations
-from math import lcm
+from math import inf, lcm
 from operator import add
-from typing import Iterator, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from .affine import Affine
 from .exponent import EXPLODES, Exponent
@@ -125,26 +125,35 @@ def _at(point: Sequence[Fraction], by_layers: Sequence[Loops]) -> Affine | None:
 
 def _positive(edges: Sequence[Edge], mean: Fraction) -> list[Edge]:
     """A cycle of more than so much a layer, or none: the walks of so many edges as there are nodes come round."""
-    heaviest = {node: 0 for edge in edges for node in (edge.start, edge.end)}
-    later: Quantity | None = None
-    last: dict[Quantity, Edge] = {}
+    nodes = dict.fromkeys(node for edge in edges for node in (edge.start, edge.end))
+    number = {node: i for i, node in enumerate(nodes)}
     over = [edge.value - mean * edge.layers for edge in edges]
     unit = lcm(*(one.denominator for one in over))
-    weights = [(edge, int(one * unit)) for edge, one in zip(edges, over)]
-    for _ in heaviest:
-        later = None
-        for edge, weight in weights:
-            if heaviest[edge.start] + weight > heaviest[edge.end]:
-                heaviest[edge.end], last[edge.end], later = heaviest[edge.start] + weight, edge, edge.end
-        if later is None:
-            break
-    if later is None:
-        return []
-    for _ in heaviest:  # back to where the walk comes round
-        later = last[later].start
-    cycle = [last[later]]
-    while cycle[-1].start != later:
-        cycle.append(last[cycle[-1].start])
+    return [edges[i] for i in positive_cycle([0] * len(nodes), [
+        (number[edge.end], number[edge.start], int(one * unit)) for edge, one in zip(edges, over)])]
+
+
+def positive_cycle(values: list[Any], edges: Sequence[tuple[int, int, Any]], least: float = -inf, most: float = inf
+                   ) -> list[int]:
+    """Pass values along edges (to, of, weight), in place, until they stay; or a cycle that raises them for ever, as the
+    numbers of its edges, the last first. Values that are not between ``least`` and ``most`` are not passed on."""
+    last: dict[int, int] = {}
+    raised: int | None = None
+    for _ in range(len(values) + 2):
+        raised = None
+        for number, (to, of, weight) in enumerate(edges):
+            value = values[of]
+            if least < value < most and value + weight > values[to]:
+                values[to] = value + weight
+                last[to], raised = number, to
+        if raised is None:
+            return []
+    assert raised is not None
+    for _ in values:  # back to where the walk comes round
+        raised = edges[last[raised]][1]
+    cycle = [last[raised]]
+    while edges[cycle[-1]][1] != raised:
+        cycle.append(last[edges[cycle[-1]][1]])
     return cycle
 
 
@@ -182,5 +191,4 @@ def _after(one: Weights, other: Weights) -> Weights:
 
 
 def _larger(one: Weights, other: Weights) -> Weights:
-    return {**one, **{pair: weight for pair, weight in other.items()
-                      if pair not in one or weight[0] > one[pair][0]}}
+    return {**one, **{pair: weight for pair, weight in other.items() if pair not in one or weight[0] > one[pair][0]}}

@@ -126,8 +126,7 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
 
 def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent]
             ) -> tuple[dict[Quantity, Exponent], Loops]:
-    """What enters a sweep's quantities from outside, and from each other; of products of several at ``current`` values.
-    """
+    """What enters a sweep's quantities from outside, and from each other, of products at ``current`` values."""
     inner = set(sweep)
     alone: dict[Quantity, Exponent] = {u: Exponent() for u in sweep}
     loops: Loops = {}
@@ -205,9 +204,9 @@ def _sums(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where(found < NOTHING // 2, NOTHING, np.where(found > EVERYTHING // 2, EVERYTHING, found))
 
 
-def _passed_on(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges: np.ndarray, rounds: int = 64) -> bool:
+def _passed_on(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> bool:
     """Let values pass along all loops at once, in place, until they stay; False where they do not."""
-    for _ in range(rounds):
+    for _ in range(64):
         before = values.copy()
         np.maximum.at(values, rows, _sums(edges, before[columns]))
         if np.array_equal(values, before):

@@ -8,7 +8,7 @@ from typing import Mapping, Sequence
 
 from ..errors import NotCovered
 from .affine import Affine
-from .cell import Cell
+from .cell import Cell, product_of
 from .exponent import Exponent
 from .quantities import Quantity, Sort
 from .region import Region
@@ -34,8 +34,9 @@ class Forgetting:
         loops: set[Contribution] = set()
         by_target: dict[Quantity, list[tuple[Contribution, Exponent]]] = {}
         for one in terms:
-            if _is_loop(one):
-                by_target.setdefault(one.target, []).append((one, _weight(one, known)))
+            if one.rule == "layers" and one.factors.count(one.target) == 1:  # fed with itself, from layer to layer
+                others = (known.get(f, Exponent()) for f in one.factors if f != one.target)
+                by_target.setdefault(one.target, []).append((one, product_of(one, others)))
         for target, own in by_target.items():
             down = [(one, weight) for one, weight in own if _sign(one) < 0]
             for _, weight in down:
@@ -75,19 +76,6 @@ class Forgetting:
         forgotten = {*self.rates, *(quantity for quantity, _ in cell.forgotten)}
         return frozenset(self.rates) | {one.target for one in terms
                                         if one.rule == "base layers" and forgotten.intersection(one.factors)}
-
-
-def _is_loop(one: Contribution) -> bool:
-    """Does the term feed its target with itself, once, from layer to layer?"""
-    return one.rule == "layers" and one.factors.count(one.target) == 1
-
-
-def _weight(one: Contribution, known: Mapping[Quantity, Exponent]) -> Exponent:
-    weight = Exponent.single(one.weight)
-    for factor in one.factors:
-        if factor != one.target:
-            weight = weight.times(known.get(factor, Exponent()))
-    return weight
 
 
 def _sign(one: Contribution) -> int:

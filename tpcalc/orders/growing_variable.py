@@ -1,4 +1,4 @@
-"""The variable whose powers are counted: the depth, or any other symbol of a program."""
+"""The variable whose powers are counted, the depth."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ..errors import NotCovered
 Values = tuple[tuple[sp.Symbol, sp.Expr], ...]  # of some parameters
 
 
-def growing_variable(setting: Setting, growing: sp.Symbol | None) -> sp.Symbol:
-    """``growing``, or the depth where none is given; raises ``ValueError`` for a program without layers then."""
-    found = setting.depth if growing is None else growing
-    if found is None:
+def growing_variable(setting: Setting) -> sp.Symbol:
+    """The depth; raises ``ValueError`` for a program without layers."""
+    if setting.depth is None:
         raise NotCovered(f"program {setting.program.name} has no layers, so that nothing depends on the depth")
-    return found
+    return setting.depth
 
 
 def free_parameters(values: Iterable[sp.Expr], growing: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:

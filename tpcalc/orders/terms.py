@@ -28,7 +28,7 @@ from .layer_functions import in_powers, sign_on_layers
 from .monomials import Index, Monomial, Named, Summand, unknown_range
 from .quantities import Quantity
 
-GIVEN, DEEP = sp.Dummy("given", real=True), sp.Dummy("deep", positive=True)  # what is given, and the depth as a number
+GIVEN = sp.Dummy("given", real=True)
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,18 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Terms:
-    """A recursion whose terms are to be counted in powers of L, perhaps with values for some parameters.
-
-    growing: the variable whose powers are counted, the depth where none is given. Raises ``ValueError`` for a program
-    without layers then.
-    """
+    """A recursion whose terms are to be counted in powers of L, perhaps with values for some parameters. Raises
+    ``ValueError`` for a program without layers."""
 
     recursion: RecursionEquations
     at: Values = ()
-    growing: sp.Symbol | None = None
 
     def __post_init__(self) -> None:
         self.variable
 
     @property
     def variable(self) -> sp.Symbol:
-        return growing_variable(self.recursion.setting, self.growing)
-
-    @property
-    def layers_grow(self) -> bool:
-        """Is the number of layers what grows, so that a sum over them is a power of it?"""
-        return self.variable == self.recursion.setting.depth
+        return growing_variable(self.recursion.setting)
 
     @property
     def name(self) -> str:
@@ -199,18 +190,15 @@ class Terms:
                 rule = ("layers" if coherent else "born" if here else rule) if layered else rule
                 factors = tuple(one.at(at) for one in product.quantities)
                 for weight, sign in self._weights(product.number_at(at), location):
-                    total = weight + self._form((gain + int(coherent)) * int(self.layers_grow))
+                    total = weight + self._form(gain + int(coherent))
                     yield Contribution(target, total, factors, location, summand.term, update, rule, sign=sign)
 
     def _weights(self, number: sp.Expr, location: int) -> tuple[tuple[Affine, int], ...]:
         """A coefficient's powers of the growing variable, with the signs of what stands in front of them."""
         if (number, location) not in self._already_weighed:
-            depth = self.recursion.setting.depth
-            deep = number if self.layers_grow else number.replace(  # a power of the depth is a number like any other
-                lambda e: e.as_base_exp()[0] in (depth, DEEP), lambda e: DEEP)
             self._already_weighed[number, location] = tuple(
                 (Affine.of(power, self.parameters), sign_on_layers(function))
-                for power, function in self._powers(deep, self.recursion.equations[location]))
+                for power, function in self._powers(number, self.recursion.equations[location]))
         return self._already_weighed[number, location]
 
     @cached_property
@@ -232,15 +220,15 @@ class Terms:
 
     def _powers(self, number: sp.Expr, equation: RecursionEquation) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
         """A coefficient in powers of the growing variable, times functions of layer time."""
-        depth, loops = self.recursion.setting.depth, equation.location.loops[1:]
+        loops = equation.location.loops[1:]
         layer = loops[-1].index if loops else None
-        known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, depth, layer, self.recursion.setting.time}
+        known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, layer, self.recursion.setting.time}
         here = number.subs(self.at) if self.at else number
         left = here.free_symbols - known
         if left:
             raise NotCovered(f"{number} in {equation.target}: no rule for the order in L of "
                              f"{', '.join(sorted(map(str, left)))}")
-        return in_powers(here, layer if self.layers_grow else None, self.variable)
+        return in_powers(here, layer, self.variable)
 
     @cached_property
     def _computed(self) -> frozenset[str]:

@@ -85,8 +85,7 @@ def _at_home(target: Node, argument: Node, change: sp.Expr, known: Collection[No
 
 
 def _without_sums(statement: Assign) -> Assign:
-    """The statement with sums over numbers written out; raises ``ValueError`` for other sums of vectors and scalars,
-    but for one over all positions that is all of the statement."""
+    """With sums over numbers written out; raises ``NotCovered`` for other sums but one over positions that is all."""
     if isinstance(statement.value, sp.Sum) and statement.value.limits == (sp.Tuple(*EVERY_POSITION),) and (
             not statement.value.function.has(sp.Sum, MatVec) and m not in statement.target.free_symbols):
         return statement
@@ -143,8 +142,8 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
         if {p, m} & (d.free_symbols ^ product.vector.free_symbols):
             raise NotCovered(f"{said}: {product} must be named at its own position before another one reads it")
         front, number = _apart(factor, unit)
-        outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
-        found.gradients.append(Gradient(_matrix(product), scale * front, number * outer))
+        outer = Outer(product.vector, d) if product.matrix.turned else Outer(d, product.vector)
+        found.gradients.append(Gradient(product.matrix.member, scale * front, number * outer))
         sent.append((product.vector, front, number * MatVec(Transpose(product.matrix), d)))
     rest = sp.expand(value.subs({p: 0 for p in value.atoms(MatVec)})) if value.has(MatVec) else value
     for argument in sorted(rest.atoms(Vector) | rest.atoms(Scalar) & set(made), key=sp.default_sort_key):
@@ -155,8 +154,7 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
 
 
 def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
-    """d times the derivative in a vector, entrywise, or in a scalar, averaged; through averages, sums over heads and a
-    sum over positions in the value too."""
+    """d times the derivative in a vector, entrywise, or in a scalar, averaged; sums and averages are gone through."""
     if isinstance(value, sp.Sum):
         return _derivative(value.function, argument, d)
     averages = sorted(value.atoms(Mean, HeadSum), key=sp.default_sort_key)
@@ -177,12 +175,3 @@ def _apart(change: sp.Expr, unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     factors = sp.Mul.make_args(sp.factor_terms(sp.expand(change)) if change.has(unit) else change)
     powers = [f for f in factors if f.as_base_exp()[0] == unit]
     return sp.Mul(*powers), sp.Mul(*(f for f in factors if f not in powers))
-
-
-def _transposed(product: MatVec) -> bool:
-    return isinstance(product.matrix, Transpose)
-
-
-def _matrix(product: MatVec) -> Matrix:
-    matrix: Matrix = product.matrix.args[0] if _transposed(product) else product.matrix
-    return matrix

@@ -85,8 +85,7 @@ class Branch:
         """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
 
         A product with a matrix needs a name before a function acts on it, and what is not a vector by itself before a
-        matrix does. Raises ``ValueError`` for a name that is
-        taken or starts with d, which marks gradients.
+        matrix does. Raises ``ValueError`` for a name that is taken or starts with d, which marks gradients.
         """
         if isinstance(value, Vector):
             return value
@@ -260,7 +259,7 @@ def after_gate(block: object, phi: sp.Expr | str, usual: str) -> tuple[object, s
     """
     gate = GATES.get(block.lower()) if isinstance(block, str) else None
     if gate is None:
-        return block, phi
+        return block, phi.lower() if isinstance(phi, str) else phi
     if not (isinstance(phi, str) and phi.lower() in (gate, usual)):
         raise ValueError(f"phi: got {short(phi)} with {block!r}, a glu whose gate is {gate}; expected {gate!r}, or "
                          "'glu' with another phi")

@@ -131,10 +131,10 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
                **({POSITIONS: "is the number of positions"} if every else {})}
     ends = (read_in,) if ties else (read_in, read_out)
-    return Program(_title(net, opt) + (", clipped" if clipped else ""), tuple(end.subs(t, 0) for end in ends),
+    named = f"{net.title}, {title(opt)}" + (", clipped" if clipped else "")
+    return Program(named, tuple(end.subs(t, 0) for end in ends),
                    tuple(one.family[(0, l)] for one in trainables if one.initial is None),
-                   (given, *schedule_rates(opt)),
-                   (*before, Loop(t, sp.Integer(0), T - 1, body)),
+                   (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
 
 
@@ -208,8 +208,7 @@ def _each(index: sp.Symbol, size: int | sp.Symbol | None, *statements: Statement
 
 def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr, ...],
                    trained_embedding_readout: bool) -> Backward:
-    """The backward pass of a layer; without trained embedding and readout, of those streams alone whose gradients
-    layers learn from."""
+    """The backward pass of a layer; with frozen ends, of those streams alone whose gradients layers learn from."""
     before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
     back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
                          layer.vectors)
@@ -236,17 +235,9 @@ def _per_parameter(gradients: list[Gradient]) -> dict[Matrix | Vector, list[Grad
 
 def _trainable(of: Matrix | Vector, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],
                size: Callable[[str, int], sp.Expr], sign: int) -> Trainable:
-    """A parameter under training: of its gradient the power of the branch multiplier that all parts share is kept out,
-    but for its sign."""
+    """A parameter under training, without the power of the branch multiplier that all its gradient's parts share."""
     power = min(sp.degree(one.factor, UNIT) for one in parts)
     total = sp.Add(*(one.factor / UNIT**power * one.value for one in parts))
     initial = None if isinstance(of, Matrix) else sp.Integer(1)
-    return Trainable(_family(of), (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)
-
-
-def _family(of: Matrix | Vector) -> Family:
-    return Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
-
-
-def _title(net: Network, opt: Optimizer) -> str:
-    return f"{net.title}, {title(opt)}"
+    family = Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
+    return Trainable(family, (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)

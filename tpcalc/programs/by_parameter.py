@@ -158,10 +158,8 @@ def _require_fixed(parameter: str, powers: Powers, settings: tuple[str, ...], on
 
 
 def _in_width(found: Mapping[str, Powers], net: Network, opt: str) -> str | WidthScaling:
-    """The width scaling of embedding, blocks and readout, "muP" where it is that; muP's for what is frozen.
-
-    Raises ``NotCovered`` where entries of hidden vectors do not start of order one: of gradients no power is known.
-    """
+    """The width scaling of embedding, blocks and readout, "muP" where it is that; muP's for what is frozen. Raises
+    ``NotCovered`` where entries of hidden vectors do not start of order one: of gradients no power is known."""
     mup = width_recipe("muP", 3)
     starts = {name: -2 * (one.of("multiplier", "n") + one.of("init", "n")) for name, one in found.items()}
     p = _by_roles(starts, net, mup.p)

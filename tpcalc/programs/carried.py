@@ -12,7 +12,7 @@ from ..errors import NotCovered
 from .backprop import backpropagate
 from .builders import UNIT, gradient_name
 from .indices import l, t
-from .language import HeadSum, Matrix, MatVec, Mean, Outer, Transpose, Vector
+from .language import HeadSum, MatVec, Mean, Outer, Vector
 from .network import Network
 
 Degrees = Mapping[str, sp.Expr]  # by the parameter's name; nan where what carries it is not homogeneous in it
@@ -31,10 +31,8 @@ class Carried:
     last: tuple[str, ...]
 
     def alpha(self, branch: sp.Expr, inits: Mapping[str, sp.Expr]) -> sp.Expr:
-        """alpha of a branch multiplier L^branch and of parameters that start L^init times as large as usual.
-
-        Raises ``ValueError`` where sublayers differ in it, and where one is not homogeneous in such a parameter.
-        """
+        """alpha of a branch multiplier L^branch and of parameters that start L^init times as large as usual. Raises
+        ``ValueError`` where sublayers differ in it, and where one is not homogeneous in such a parameter."""
         found = {sp.expand(-branch - _power(degrees, inits)) for degrees in self.of_branches}
         if len(found) > 1:
             raise NotCovered(f"sizes at first: got {_said(inits)}, of which the branches of a layer come to be of "
@@ -142,8 +140,7 @@ def _power_of(value: sp.Expr, walk: Walk, known: object) -> Degrees:
 
 
 def _of_matrix(value: MatVec, walk: Walk, known: object) -> Degrees:
-    matrix: Matrix = value.matrix.args[0] if isinstance(value.matrix, Transpose) else value.matrix
-    return _times([{matrix.name: sp.Integer(1)}, walk(value.vector)])
+    return _times([{value.matrix.member.name: sp.Integer(1)}, walk(value.vector)])
 
 
 RULES: dict[type, Callable[..., Degrees]] = {

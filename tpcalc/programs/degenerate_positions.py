@@ -39,8 +39,7 @@ def require_choices(net: Transformer, task: Sequences, opt: Optimizer) -> None:
 
 
 def _apart(xi: np.ndarray, normed: bool) -> float:
-    """How far positions of a sequence are from the first one at most, (batch, positions, d_in), as attention meets
-    them."""
+    """The largest distance of positions from the first one, (batch, positions, d_in), as attention meets them."""
     sizes = np.linalg.norm(xi, axis=-1, keepdims=True)
     tokens = xi / (sizes if normed else np.max(sizes, initial=np.finfo(float).tiny))
     return float(np.max(np.abs(tokens - tokens[:, :1])))

@@ -10,7 +10,8 @@ import numpy as np
 import sympy as sp
 
 from .._types import Number
-from .._checks import exact, flag, learning_rate, rates_by_step, short
+from .._checks import exact, flag, learning_rate, short
+from .optimizers import Scheduled
 
 BETAS = (0.9, 0.999)  # PyTorch's
 LION_BETAS = (0.9, 0.99)  # its authors'
@@ -39,18 +40,8 @@ class Entrywise(Protocol):
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k, of order one."""
 
 
-class _Scheduled:
-    """What has a learning rate, one or one a step."""
-
-    lr: Any
-
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
-        return rates_by_step(self.lr, steps)
-
-
 @dataclass(frozen=True)
-class SignSGD(_Scheduled):
+class SignSGD(Scheduled):
     """SignSGD: the weights move by ``-lr g`` times the sign of the gradient, entry by entry.
 
     lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
@@ -73,7 +64,7 @@ class SignSGD(_Scheduled):
 
 
 @dataclass(frozen=True)
-class Adam(_Scheduled):
+class Adam(Scheduled):
     """Adam with bias correction, and AdamW, in PyTorch's conventions; the weights move by ``-lr g`` times this.
 
     Parameters
@@ -134,7 +125,7 @@ class AdamW(Adam):
 
 
 @dataclass(frozen=True)
-class Lion(_Scheduled):
+class Lion(Scheduled):
     """Lion: the weights move by ``-lr g`` times the sign of a mean of the gradient and its moving average.
 
     Parameters

@@ -9,7 +9,7 @@ import sympy as sp
 from .._checks import instance, short
 from ..errors import NotCovered
 from .language import Matrix, MatVec
-from .program import Assign, Loop, Program, Statement
+from .program import Assign, Program, mapped
 
 
 def from_zero(program: Program, *names: str) -> Program:
@@ -33,27 +33,19 @@ def from_zero(program: Program, *names: str) -> Program:
     known = [matrix.name for matrix in program.matrices]
     if not names or not set(names) <= set(known):
         raise ValueError(f"names: got {short(names)}; expected one or more of {', '.join(map(repr, known))}")
-    return replace(program, body=tuple(_statement(one, names) for one in program.body))
+    return replace(program, body=mapped(program.body, lambda one: [_learning(one, names)]))
 
 
-def _statement(one: Statement, names: tuple[str, ...]) -> Statement:
-    if isinstance(one, Loop):
-        return replace(one, body=tuple(_statement(inner, names) for inner in one.body))
-    assert isinstance(one, Assign)
+def _learning(one: Assign, names: tuple[str, ...]) -> Assign:
     if not isinstance(one.target, Matrix):
-        return replace(one, value=one.value.replace(lambda e: isinstance(e, MatVec) and _of(e).name in names, _learned))
+        return replace(one, value=one.value.replace(
+            lambda e: isinstance(e, MatVec) and e.matrix.member.name in names, _learned))
     before, own = _before(one.target), one.target.name in names
     rest = sp.expand(one.value) - before if own else one.value
     if any(matrix.name in names for matrix in rest.atoms(Matrix)):
         raise NotCovered(f"names: got {short(names)}, and {one.target} is made of {one.value}; expected matrices "
                          "to which updates are added, that do not depend on the matrices themselves")
     return one
-
-
-def _of(product: MatVec) -> Matrix:
-    """The matrix of a product, which may be its transpose."""
-    found: Matrix = product.matrix.member
-    return found
 
 
 def _before(target: Matrix) -> sp.Expr:
@@ -63,6 +55,6 @@ def _before(target: Matrix) -> sp.Expr:
 
 
 def _learned(product: MatVec) -> sp.Expr:
-    matrix = _of(product)
+    matrix = product.matrix.member  # of which it may be the transpose
     first = matrix.func(*matrix.args[:3], sp.Integer(0), *matrix.indices[1:])
     return product - MatVec(product.matrix.xreplace({matrix: first}), product.vector)

@@ -1,10 +1,9 @@
 """The Tensor Program language: what may stand in a program, as sympy expressions.
 
-A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on
-every coordinate. Only five things are not entrywise: a matrix times a vector (``MatVec``), the average
-over coordinates (``Mean``), the sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors
-(``Outer``, u v^T / n), and transposition.
-Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
+A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on every coordinate.
+Only five things are not entrywise: a matrix times a vector (``MatVec``), the average over coordinates (``Mean``), the
+sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors (``Outer``, u v^T / n), and
+transposition. Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
 """
 
 from __future__ import annotations
@@ -242,7 +241,7 @@ def _terms_times(matrix: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
 
 
 def _matrix_times(matrix: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
-    return Real.__new__(MatVec, _turned(matrix) if turned else matrix, vector)
+    return Real.__new__(MatVec, transposed(matrix) if turned else matrix, vector)
 
 
 def _transpose_times(matrix: Transpose, vector: sp.Expr, turned: bool) -> sp.Expr:
@@ -262,7 +261,8 @@ def _outer_times(one: "Outer", vector: sp.Expr, turned: bool) -> sp.Expr:
     return left * Mean(right * vector)
 
 
-def _turned(matrix: sp.Expr) -> sp.Expr:
+def transposed(matrix: sp.Expr) -> sp.Expr:
+    """The transpose of a matrix, for outer products and functions of them another one."""
     own: Callable[[], sp.Expr] | None = getattr(matrix, "transposed", None)
     return Transpose(matrix) if own is None else own()
 
@@ -294,6 +294,9 @@ class Outer(Expression):
             raise TypeError(f"{self}: an outer product needs two vectors")
         return "matrix"
 
+    def transposed(self) -> sp.Expr:
+        return Outer(self.right, self.left)
+
     def _sympystr(self, printer: Printer) -> str:
         return f"outer({printer.doprint(self.left)}, {printer.doprint(self.right)})/n"
 
@@ -301,7 +304,21 @@ class Outer(Expression):
         return rf"\tfrac{{1}}{{n}}\,{_factor_latex(printer, self.left)} \otimes {_factor_latex(printer, self.right)}"
 
 
-class NonlinearOuter(Expression):
+class OfOuters(Expression):
+    """A matrix made of outer products, with whatever else it is made by in its later args."""
+
+    is_commutative = True
+    own_kind = "matrix"
+    turned = False
+    member = property(lambda self: self)
+    body = property(lambda self: self.args[0])
+
+    def transposed(self) -> sp.Expr:
+        """The transposed matrix, which is made of the outer products v u^T in the same way."""
+        return self.func(self.body.xreplace({o: o.transposed() for o in self.body.atoms(Outer)}), *self.args[1:])
+
+
+class NonlinearOuter(OfOuters):
     """The matrix phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: SignSGD and Adam make it of gradients.
 
     arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
@@ -315,21 +332,13 @@ class NonlinearOuter(Expression):
     ((tanh(u (x) v))/n, 2*outer(u, v)/n)
     """
 
-    is_commutative = True
     latex_precedence = PRECEDENCE["Mul"]
-
-    own_kind = "matrix"
-    body = property(lambda self: self.args[0])
 
     def __new__(cls, body: sp.Basic) -> sp.Expr:
         body = symbolic(body)
         if not body.atoms(Outer):
             raise TypeError(f"{body}: a nonlinear outer product needs an outer product")
         return body if is_linear_in_outers(body) else super().__new__(cls, body)
-
-    def transposed(self) -> sp.Expr:
-        """The transposed matrix: its function of the outer products v u^T."""
-        return NonlinearOuter(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}))
 
     def _sympystr(self, printer: Printer) -> str:
         body = self._named(lambda o: f"{_factor(printer, o.left)} (x) {_factor(printer, o.right)}")

@@ -8,16 +8,16 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, memory, rates_by_step, whole_number
+from .._checks import exact, whole_number
 from ..errors import NotCovered
 from .entrywise import Gradient
 from .language import Outer
-from .optimizers import kept, settle
+from .optimizers import Directed
 from .polar import Polar
 
 
 @dataclass(frozen=True)
-class Muon:
+class Muon(Directed):
     """Muon: a matrix W moves by ``-lr g`` times U V^T of the singular vectors of its gradient, g = L^-gamma.
 
     Parameters
@@ -41,8 +41,7 @@ class Muon:
     width a fluctuation would be blown up to order one there. Where no rule counts directions (positions, unusual skips
     and places of norms) real networks beside the particles tell them. Raises ``ValueError`` for numbers that are not
     real and finite, a negative momentum or decay, nesterov without momentum, and newton_schulz_steps that are no whole
-    number of at least 1.
-    Source: [tpcalc/muon_on_gram_matrices].
+    number of at least 1. Source: [tpcalc/muon_on_gram_matrices].
 
     >>> import tpcalc as tp
     >>> task, scale = tp.Task([0.9, -0.5, 0.7], [1, 0.3, -0.8]), tp.DepthScaling()
@@ -58,16 +57,10 @@ class Muon:
     independent: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, "nesterov", "independent")
+        super().__post_init__()
         if self.newton_schulz_steps is not None:
             object.__setattr__(self, "newton_schulz_steps", whole_number(
                 "newton_schulz_steps", self.newton_schulz_steps, 1, ", or None for the factor itself"))
-        if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov: got True with momentum 0; expected a momentum of more than 0")
-
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,)."""
-        return rates_by_step(self.lr, steps)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What a matrix moves along at ``step``; ``gradient(k)`` is that of step k, a sum of outer products."""
@@ -94,13 +87,4 @@ class Muon:
 
         Shapes (steps,) and (steps, steps). Raises ``MemoryError`` where steps^2 numbers cannot fit.
         """
-        steps = whole_number("steps", steps, 1)
-        memory(16.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")
-        rates = self.schedule(steps)
-        initial_weight_factor, update_response = np.ones(steps), np.zeros((steps, steps))
-        for t, rate in enumerate(rates[:-1]):
-            left = kept(self, rate, self.weight_decay)
-            initial_weight_factor[t + 1] = left * initial_weight_factor[t]
-            update_response[t + 1] = left * update_response[t]
-            update_response[t + 1, t] = rate
-        return initial_weight_factor, update_response
+        return self.linear.memory(steps)

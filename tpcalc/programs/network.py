@@ -157,7 +157,5 @@ class Network(ABC):
         but for ``trained_embedding_readout``, frozen embedding and readout."""
         if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
             raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
-                             f"'pre_nonlin'), "
-                             "skip=None, "
-                             + ("norm=None" if trained_embedding_readout else "norm=None and frozen embedding and "
-                                "readout"))
+                             "'pre_nonlin'), skip=None, norm=None"
+                             + ("" if trained_embedding_readout else " and frozen embedding and readout"))

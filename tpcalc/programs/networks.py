@@ -7,7 +7,7 @@ from functools import cached_property
 
 import sympy as sp
 
-from .._checks import choice, positive_integer
+from .._checks import choice, flag, positive_integer
 from .activations import activation, is_linear
 from .blocks import BLOCKS, GATES, Block, Branch, after_gate, block_name, in_parts, is_linear_in_vectors, mlp, vector
 from .indices import l, t
@@ -91,14 +91,11 @@ class ResNet(Residual):
         activation(self.phi)
         for name, value in zip(("block", "phi"), after_gate(self.block, self.phi, "linear")):
             object.__setattr__(self, name, value)
-        if isinstance(self.phi, str):
-            object.__setattr__(self, "phi", self.phi.lower())
         if not callable(self.block):
             object.__setattr__(self, "block", choice("block", self.block, (*BLOCKS, *GATES)))
         self.require_options()
-        if not isinstance(self.train_embedding_readout, bool):
-            raise ValueError(f"train_embedding_readout: got {self.train_embedding_readout!r}; expected False and "
-                             f"True")
+        object.__setattr__(self, "train_embedding_readout", flag("train_embedding_readout",
+                                                                 self.train_embedding_readout))
         positive_integer("matrices", self.matrices)
         if self.matrices > MOST:
             raise ValueError(f"matrices: got {self.matrices}; every one is a statement; expected at most {MOST}")

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Sequence
 
-import numpy as np
 import sympy as sp
 
-from .._checks import exact, rates_by_step
+from .._checks import exact
 from .blocks import matrix
 from .frobenius import frobenius_inner, extent, square
 from .indices import L, l, t
 from .language import Family, Member, Scalar
-from .optimizers import SGD, settle
+from .optimizers import Directed
 from .program import Assign, Loop, Statement
 from .trainable import Trainable, buffer_of
 
@@ -23,7 +22,7 @@ EXTENT, REMEMBERED = Family(Scalar, "extent", layered=True), Family(Scalar, "mex
 
 
 @dataclass(frozen=True)
-class NormalizedSGD:
+class NormalizedSGD(Directed):
     """Normalized SGD: a matrix moves by ``-lr g`` times its gradient, or buffer, over its Frobenius norm; g = L^-gamma.
 
     Parameters
@@ -46,9 +45,8 @@ class NormalizedSGD:
     layer and matrix, where a gradient is 0, at the last step too, or within rounding (10^-6 of what outer products in
     the layer sum up to without their signs; float32 is refused), and where it vanishes at infinite width alone, as at
     the first step of targets 0: there is no limit, since networks move along a fluctuation there, by as much as
-    elsewhere.
-    Raises ``ValueError`` for numbers that are not real and finite, a negative momentum or decay, and nesterov without
-    momentum.
+    elsewhere. Raises ``ValueError`` for numbers that are not real and finite, a negative momentum or decay, and
+    nesterov without momentum.
 
     >>> import tpcalc as tp
     >>> def moved(opt, target):
@@ -64,20 +62,6 @@ class NormalizedSGD:
     nesterov: bool = False
     weight_decay: float = 0.0
     independent: bool = False
-
-    def __post_init__(self) -> None:
-        settle(self, "nesterov", "independent")
-        if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov: got True with momentum 0; expected a momentum of more than 0")
-
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,)."""
-        return rates_by_step(self.lr, steps)
-
-    @property
-    def linear(self) -> SGD:
-        """What moves matrices, once directions are normalized."""
-        return SGD(self.lr, weight_decay=self.weight_decay, decoupled=True, independent=self.independent)
 
     def applied(self, layer: Sequence[Trainable]) -> tuple[list[Statement], list[Statement], list[Trainable]]:
         """Statements before the first step, those that find the norms at step t, and what is trained, with directions

@@ -20,7 +20,7 @@ from .algebra import multiplied_out
 from .blocks import is_linear_in_vectors
 from .indices import POSITIONS
 from .language import HeadSum, LossDerivative, MatVec, Member, OfFamily, Outer, Vector, kind
-from .program import Assign, Loop, Program, Statement, mapped
+from .program import Assign, Loop, Program, Statement, assignments, mapped
 
 TWO = 2  # positions: one that is read, and one that reads itself besides
 
@@ -42,7 +42,7 @@ def one_position(program: Program) -> Program:
     """
     out = _WrittenOut.of(program)
     body = mapped(program.body, lambda s: [Assign(s.target, out.value(s.value))], out.around)
-    joined = _Joined(program, out, tuple(_members(body)))
+    joined = _Joined(program, out, tuple(assignments(body)))
     sizes = tuple(size for size in program.sizes if size != POSITIONS)
     return replace(program, body=tuple(joined.statements(body)), sizes=sizes,
                    data=tuple(out.without(one) for one in program.data),
@@ -52,11 +52,7 @@ def one_position(program: Program) -> Program:
 
 @dataclass(frozen=True)
 class _WrittenOut:
-    """Loops and sums over positions, for two of them, and sums over heads of one coordinate.
-
-    indices: those that run over positions; slots: the places of positions among the indices of every family that has
-    such places.
-    """
+    """Loops and sums over positions (``indices``), for two of them; slots: places of positions by family's indices."""
 
     indices: frozenset[sp.Symbol]
     slots: dict[tuple[type, str], tuple[int, ...]]
@@ -97,10 +93,7 @@ class _WrittenOut:
 
 @dataclass(frozen=True)
 class _Joined:
-    """The statements of all positions as one, where the last stands.
-
-    written: for every joined member the statements that it is made of, in order.
-    """
+    """The statements of all positions as one, where the last stands."""
 
     program: Program
     out: _WrittenOut
@@ -187,11 +180,3 @@ def _terms(value: sp.Expr) -> Iterator[sp.Expr]:
         else:
             for part in mixed.args:
                 yield from _terms(part * sp.Mul(*(f for f in factors if f != mixed)))
-
-
-def _members(body: tuple[Statement, ...]) -> Iterator[Assign]:
-    for s in body:
-        if isinstance(s, Loop):
-            yield from _members(s.body)
-        else:
-            yield s

@@ -23,8 +23,18 @@ def settle(opt: Any, *flags: str) -> None:
         object.__setattr__(opt, name, flag(name, getattr(opt, name)))
 
 
+class Scheduled:
+    """What has a learning rate, one or one a step."""
+
+    lr: Any
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
+        return rates_by_step(self.lr, steps)
+
+
 @dataclass(frozen=True)
-class SGD:
+class SGD(Scheduled):
     """Stochastic gradient descent, in PyTorch's conventions, on weights that move by g = L^-gamma times gradients.
 
     Parameters
@@ -32,9 +42,8 @@ class SGD:
     lr:
         a number, or one number a step (then exactly as many as the task has steps).
     momentum, dampening, nesterov:
-        heavy ball: buf = momentum buf + (1 - dampening) gradient (the first step without dampening), the
-        weights move by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum
-        and no dampening.
+        heavy ball: buf = momentum buf + (1 - dampening) gradient (the first step without dampening), the weights move
+        by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum and no dampening.
     weight_decay, decoupled, independent:
         added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W before the update, or, decoupled and
         independent of the rate and its schedule, W <- (1 - weight_decay) W.
@@ -69,10 +78,6 @@ class SGD:
         if self.independent and not self.decoupled:
             raise ValueError("independent: got True with decoupled=False; a decay inside the gradient takes part in "
                              "the rate; expected decoupled=True")
-
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,)."""
-        return rates_by_step(self.lr, steps)
 
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """(initial_weight_factor, update_response), rho and w of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes
@@ -110,6 +115,25 @@ class SGD:
         if decay and self.decoupled:
             weights = kept(self, rate, decay) * weights
         return weights - rate * gradient, buffer
+
+
+class Directed(Scheduled):
+    """An optimizer of matrices that move along what has a size of its own, of gradients or of momentum buffers."""
+
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    independent: bool
+
+    def __post_init__(self) -> None:
+        settle(self, "nesterov", "independent")
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov: got True with momentum 0; expected a momentum of more than 0")
+
+    @property
+    def linear(self) -> SGD:
+        """What moves matrices, once it is known along what."""
+        return SGD(self.lr, weight_decay=self.weight_decay, decoupled=True, independent=self.independent)
 
 
 def kept(opt: object, rate: Quantity, decay: Quantity) -> Quantity:

@@ -6,11 +6,10 @@ import sympy as sp
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic
-from .expression import Expression
-from .language import Outer, is_linear_in_outers
+from .language import OfOuters, Outer, is_linear_in_outers
 
 
-class Polar(Expression):
+class Polar(OfOuters):
     """U V^T of the singular vectors of a sum of outer products: its singular values set to 1, what is 0 left 0.
 
     body: a sum of numbers times outer products; steps: 0 for the factor itself, k for k Newton-Schulz steps towards it.
@@ -18,9 +17,6 @@ class Polar(Expression):
     weights are functions of their overlaps [tpcalc/muon_on_gram_matrices]. Raises ``TypeError`` for other bodies.
     """
 
-    is_commutative = True
-    own_kind = "matrix"
-    body = property(lambda self: self.args[0])
     steps = property(lambda self: int(self.args[1]))
 
     def __new__(cls, body: sp.Basic, steps: int = 0) -> sp.Expr:
@@ -28,10 +24,6 @@ class Polar(Expression):
         if not body.has(Outer) or not is_linear_in_outers(body):
             raise TypeError(f"{body}: an orthogonal factor is that of a sum of outer products")
         return super().__new__(cls, body, sp.Integer(steps))
-
-    def transposed(self) -> sp.Expr:
-        """The transposed matrix, which is the factor of the transposed body."""
-        return Polar(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}), self.steps)
 
     def _sympystr(self, printer: Printer) -> str:
         return f"polar({printer.doprint(self.body)}{f', {self.steps} steps' if self.steps else ''})"

@@ -147,5 +147,4 @@ def _require_directions(task: Task | Sequences, norm: str) -> None:
         if values is not None and not np.all(np.any(values, axis=-1)):
             location = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
             raise ValueError(f"{name}: got an input of norm 0, at {location}, with norm={norm!r}, which divides by "
-                             f"the "
-                             "root mean square of the stream; expected inputs other than 0")
+                             "the root mean square of the stream; expected inputs other than 0")

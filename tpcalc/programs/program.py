@@ -64,8 +64,9 @@ class Assign:
     def mapped(self, change: "Change", around: "Around") -> Iterable["Statement"]:
         return change(self)
 
-    def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator["Assign"]:
-        yield Assign(at_numbers(self.target, values), write_out(at_numbers(self.value, values)))
+    def at_numbers(self, values: Values) -> "Assign":
+        """The statement with numbers for all indices and sizes, sums written out."""
+        return Assign(at_numbers(self.target, values), write_out(at_numbers(self.value, values)))
 
     def visited(self, values: Values) -> Iterator[tuple["Assign", Values]]:
         """This statement with the numbers of its indices, in the order in which they are executed."""
@@ -125,10 +126,6 @@ class Loop:
     def mapped(self, change: "Change", around: "Around") -> Iterable["Statement"]:
         return around(self, mapped(self.body, change, around))
 
-    def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator[Assign]:
-        return (one for k in self.steps(values) for statement in self.body
-                for one in statement.unrolled({**values, self.index: sp.Integer(k)}))
-
     def visited(self, values: Values) -> Iterator[tuple[Assign, Values]]:
         """The statements inside with the numbers of their indices, in the order in which they are executed."""
         return (one for k in self.steps(values) for statement in self.body
@@ -185,11 +182,8 @@ def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
     return (statement for statement, _ in walked(body) if isinstance(statement, Assign))
 
 
-def _same_loop(loop: Loop, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    return (replace(loop, body=body),)
-
-
-def mapped(body: Iterable[Statement], change: Change, around: Around = _same_loop) -> tuple[Statement, ...]:
+def mapped(body: Iterable[Statement], change: Change, around: Around = lambda loop, body: [replace(loop, body=body)]
+           ) -> tuple[Statement, ...]:
     """Statements, at whatever depth of loops, each assignment replaced by those that ``change`` makes of it, and each
     loop by those that ``around`` makes of it and its new body: one loop where nothing is said."""
     return tuple(made for statement in body for made in statement.mapped(change, around))
@@ -270,8 +264,7 @@ class Program(Short, Aligned):
                              "numbers")
         given = [str(name) for name in sizes]
         if sorted(given) != sorted(needed):
-            raise ValueError(f"sizes: got {sorted(given)}; expected {needed}, what program "
-                             f"{self.name} needs")
+            raise ValueError(f"sizes: got {sorted(given)}; expected {needed}, what program {self.name} needs")
         by_name = dict(zip(given, sizes.values()))
         return {size: by_name[str(size)] for size in self.sizes}
 
@@ -298,7 +291,7 @@ class Program(Short, Aligned):
         sizes: by the program's symbols or their names; raises ``ValueError`` for others.
         """
         values = _integers(self.numeric_sizes(sizes))
-        return (one for statement in self.body for one in statement.unrolled(values))
+        return (one.at_numbers(at) for statement in self.body for one, at in statement.visited(values))
 
     def count(self, sizes: Sizes) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
@@ -353,7 +346,7 @@ def _check_order(program: Program) -> None:
 
 
 def _location(program: Program, statement: Assign, values: Values) -> str:
-    return f"program {program.name}: {next(statement.unrolled(values))}"
+    return f"program {program.name}: {statement.at_numbers(values)}"
 
 
 def _is_given(program: Program, member: Member) -> bool:

@@ -71,8 +71,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     depth, width:
         how many residual blocks, and N; ``tp.oo`` too.
     layers:
-        the L whose powers are taken, by default the depth, as in appendix D of the source; its (1) has
-        L = depth + 1.
+        the L whose powers are taken, by default the depth, as in appendix D of the source; its (1) has L = depth + 1.
     schedule:
         numbers that eta0 is multiplied by, one a step.
     momentum:
@@ -128,9 +127,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
 def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: int | None, blocks: int | None
              ) -> tuple[DepthScaling, float]:
     """The depth scaling of the blocks and the learning rate of all; moves: n-free rates of embedding, blocks, readout.
-
-    A block's weights, in units of standard deviations, move by its rate times its multiplier eps, ends by theirs.
-    """
+    A block's weights, in units of standard deviations, move by its rate times its multiplier eps, ends by theirs."""
     found, ratio = scaling.depth_scaling(), 1.0 if power is None else (blocks or 1) / power
     size = abs(scaling.branch)
     if not net.train_embedding_readout:

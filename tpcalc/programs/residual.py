@@ -51,8 +51,7 @@ class Residual(Network):
         object.__setattr__(self, "norm_scale", scale)
         if self.norm_scale != 1 and self.norm_position not in OF_INPUT:
             raise ValueError(f"norm_scale: got {short(given)} with norm_position={self.norm_position!r}; it "
-                             f"multiplies "
-                             "the normed input of a block; expected 1")
+                             "multiplies the normed input of a block; expected 1")
         if self.norm_scale == 0:
             raise ValueError(f"norm_scale: got {short(given)}; expected a number other than 0, or an expression in "
                              "l and L")
@@ -149,8 +148,7 @@ class Residual(Network):
     def require_known_skip(self) -> None:
         """Raise ``NotCovered`` for a skip of a user's own, which may differ from layer to layer."""
         if not (self.skip is None or isinstance(self.skip, (Skip, HyperConnections))):
-            raise NotCovered(f"skip: got {short(self.skip)}; expected None, a tp.Skip and "
-                             "tp.HyperConnections")
+            raise NotCovered(f"skip: got {short(self.skip)}; expected None, a tp.Skip and tp.HyperConnections")
 
     def require_sizes(self, depth: int | None) -> None:
         """Every number that is an expression in the depth must have a value at it."""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import finite_array
 from .losses import AnyLoss, Loss
-from .task import Task
+from .task import Task, like_targets
 
 
 class Sequences:
@@ -55,10 +55,7 @@ class Sequences:
     def losses(self, outputs: np.ndarray) -> np.ndarray:
         """Loss at every step, shape (steps,), of outputs (steps, batch, positions, d_out): the sum over positions, its
         mean over the batch."""
-        found = finite_array("outputs", outputs)
-        if found.shape != self.targets.shape:
-            raise ValueError(f"outputs: got shape {found.shape}; expected that of the targets, "
-                             f"{self.targets.shape}")
+        found = like_targets(outputs, self.targets)
         by_position = self._by_position.losses(found.reshape(self._by_position.targets.shape))
         return np.asarray(self.positions * by_position)
 

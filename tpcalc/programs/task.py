@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -69,14 +68,19 @@ class Task:
 
     def losses(self, outputs: np.ndarray) -> np.ndarray:
         """Mean loss over the batch at every step, shape (steps,), of outputs (steps, batch, d_out)."""
-        found = finite_array("outputs", outputs)
-        if found.shape != self.targets.shape:
-            raise ValueError(f"outputs: got shape {found.shape}; expected that of the targets, "
-                             f"{self.targets.shape}")
+        found = like_targets(outputs, self.targets)
         return np.array([np.mean(values(self.loss, f, y)) for f, y in zip(found, self.targets)])
 
     def __repr__(self) -> str:
         return f"Task(steps={self.steps}, batch={self.batch}, d_in={self.d_in}, d_out={self.d_out})"
+
+
+def like_targets(outputs: ArrayLike, targets: np.ndarray) -> np.ndarray:
+    """Outputs as an array; raises ``ValueError`` unless it has the shape of the targets."""
+    found = finite_array("outputs", outputs)
+    if found.shape != targets.shape:
+        raise ValueError(f"outputs: got shape {found.shape}; expected that of the targets, {targets.shape}")
+    return found
 
 
 def _three_dimensional(name: str, value: Any, samples: tuple[int, ...] = ()) -> np.ndarray:

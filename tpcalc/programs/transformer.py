@@ -100,8 +100,6 @@ class Transformer(Residual):
         activation(self.phi)
         for name, value in zip(("mlp", "phi"), after_gate(self.mlp, self.phi, "gelu")):
             object.__setattr__(self, name, value)
-        if isinstance(self.phi, str):
-            object.__setattr__(self, "phi", self.phi.lower())
         if self.head_dim is None:
             object.__setattr__(self, "head_dim", LEAST_NORMED if self.qk_norm is True else 1)
         for name in ("heads", "head_dim", "positions", "queries_per_key"):
@@ -164,7 +162,7 @@ class Transformer(Residual):
         if not isinstance(self.attention, Convolution) or self.mlp is not None:
             return None
         options = {f.name: getattr(self, f.name) for f in fields(Residual)}
-        return ResNet(self.phi, self.attention.order, self.norm, **options)
+        return ResNet(self.phi, f"{self.attention.order}_nonlin", self.norm, **options)
 
     @property
     def sublayers(self) -> tuple[Block, ...]:

@@ -83,10 +83,8 @@ class LinearMaps(Protocol):
 
 
 class GroupKernels(Protocol):
-    """Kernels that map Gram matrices of groups of ``size`` rows, such as the positions of one sequence.
-
-    In the slots of one and the same group kernels are functions of three Gram matrices that happen to be equal.
-    """
+    """Kernels that map Gram matrices of groups of ``size`` rows, such as the positions of one sequence. In the slots
+    of one and the same group kernels are functions of three Gram matrices that happen to be equal."""
 
     has_diagonal: bool
     is_linear: bool

@@ -154,8 +154,8 @@ class CollocationPropagator(Propagator):
         return Rows(state[:, :m], state[:, wide:wide + m], None if own is None else state[:, wide + m:])
 
     def _passengers(self, step: int, start: Rows) -> Rows:
-        """Passengers of a packed propagator: where they end is linear in where they start, which spans at most d_in
-        dimensions, so that a basis is carried."""
+        """Passengers of a packed propagator, by a basis: what they end as is linear in their at most d_in dimensions.
+        """
         weights, basis = spanned(np.concatenate([start.p, start.s], axis=1))
         ended = [self._sweep(True, step, Rows(*np.split(row[None], 2, axis=1)), store=False) for row in basis]
         return Rows(weights @ np.concatenate([rows.p for rows in ended]),
@@ -184,8 +184,7 @@ class CollocationPropagator(Propagator):
         return self._moved[1]
 
     def _solved(self, forward: bool, sides: tuple[AnyDirectionSolution, ...], ends: tuple[float, ...], m: int,
-                wide: int,
-                state: np.ndarray, drift: np.ndarray, near: np.ndarray | None) -> Solved | None:
+                wide: int, state: np.ndarray, drift: np.ndarray, near: np.ndarray | None) -> Solved | None:
         """The rows of a step on an element from their values where they enter; None where it is too long for them."""
         if self.packed and self.mesh.nodes * (wide + m) > LARGEST:
             return None  # the kernel's iteration has failed, which contracts where Picard's does
@@ -208,8 +207,7 @@ class CollocationPropagator(Propagator):
         return None if solved is None else solved.state[-1 if forward else 0]
 
     def _halved(self, forward: bool, sides: tuple[AnyDirectionSolution, ...], ends: tuple[float, ...], m: int,
-                wide: int,
-                state: np.ndarray, drift: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
+                wide: int, state: np.ndarray, drift: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
         """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
         middle = sum(ends) / 2
         cuts.append(middle)
@@ -277,14 +275,13 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
                 ends: tuple[float, ...] = (0.0, 1.0)) -> TrainedLimit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
-    noise, drift: the constants of ``CollocationPropagator``; samples: "plain" or "effective"; after_step is
-    called after every training step of every attempt; learnt: as in ``train_on``; updates: those of
-    ``CollocationPropagator``, in place of the optimizer's w; ends: of the elements that are tried first.
-    Two resolutions of one mesh are
-    compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
-    is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
-    where the rows of a step are not resolved: at large learning rates toward the ends of the network, where layers are
-    thin.
+    noise, drift: the constants of ``CollocationPropagator``; samples: "plain" or "effective"; after_step is called
+    after every training step of every attempt; learnt: as in ``train_on``; updates: those of
+    ``CollocationPropagator``, in place of the optimizer's w; ends: of the elements that are tried first. Two
+    resolutions of one mesh are compared; twice their difference and the mismatch between outputs and backward sweep,
+    with the round-off of sums, is the error estimate of the finer. It exceeds the tolerance only where round-off
+    forbids better. Elements are cut where the rows of a step are not resolved: at large learning rates toward the ends
+    of the network, where layers are thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
     are not finite or MOST_ELEMENTS elements do not resolve the solution, and where the estimate is more than a tenth of
@@ -297,8 +294,7 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
 
     def attempt(mesh: Mesh, guess: CollocationPropagator | None) -> tuple[Trace, CollocationPropagator]:
         return train_on(mesh, task, optimizer, noise, drift, samples, after_step, body, train_embedding_readout, learnt,
-                        guess,
-                        updates)
+                        guess, updates)
 
     step: int | None
     best = np.inf
@@ -357,16 +353,14 @@ def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift:
     propagator = CollocationPropagator(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
     with np.errstate(over="ignore", invalid="ignore"):
         return train_rows(task, propagator, samples, after_step,
-                          embedding_readout_memory(train_embedding_readout, rho, w),
-                          unit), propagator
+                          embedding_readout_memory(train_embedding_readout, rho, w), unit), propagator
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:
     """(the scale of f, error of the finer outputs, what of it is the round-off of sums).
 
-    conserved: whether <x delta> is the same at every layer time, as for linear blocks, (I + W) x . delta =
-    x . (I + W^T) delta; other blocks are not
-    their Jacobian times x."""
+    conserved: whether <x delta> is the same at every layer time, as for linear blocks, (I + W) x . delta = x . (I +
+    W^T) delta; other blocks are not their Jacobian times x."""
     pairs = [(coarse.outputs, fine.outputs)]
     if coarse.probe_outputs is not None and fine.probe_outputs is not None:
         pairs.append((coarse.probe_outputs, fine.probe_outputs))

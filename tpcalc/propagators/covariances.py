@@ -7,7 +7,6 @@ take (..., N, N) arrays, one node or a stack of them, of any propagator.
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from .._types import Value
@@ -30,17 +29,9 @@ def backward_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarr
     return forward_covariance(q, p, r, s)
 
 
-def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """<x_a | delta_b> = G (P R + S Q^T) G'^T at one node, shape (..., N, N)."""
-    return inverse(p, q) @ (p @ r + s @ _t(q)) @ _t(inverse(q, p))
-
-
 def at_times(propagator: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
-    """<x|x> or <delta|delta> of a trained propagator at layer times in [0, 1], shape (times, N, N).
-
-    At finite depth, those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate
-    values anywhere.
-    """
+    """<x|x> or <delta|delta> of a trained propagator at layer times in [0, 1], shape (times, N, N). At finite depth,
+    those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate values anywhere."""
     covariance = forward_covariance if forward else backward_covariance
     times = np.asarray(layer_times, dtype=np.float64)
     if hasattr(propagator, "mesh"):

@@ -164,16 +164,14 @@ class Element:
         Q, R, B, N, e = (a[:, :wide, :m] for a in (other.P, other.S, other.A, other.N, other.r))
         pB, sB = p @ B, s @ B.transpose(0, 2, 1)
         parts = [p[..., :m] + (p @ e) @ P,
-                 s + (p @ Q) @ C + (p @ R + s @ Q[:, :m].transpose(0, 2, 1)) @ r.transpose(0, 2, 1),
-                 pB @ P,
+                 s + (p @ Q) @ C + (p @ R + s @ Q[:, :m].transpose(0, 2, 1)) @ r.transpose(0, 2, 1), pB @ P,
                  (p @ N + sB[..., :m]) @ P.transpose(0, 2, 1) + pB @ S]
         if self.keep:
             parts += [p @ other.C[:, :wide, :wide] / 2 + s @ e.transpose(0, 2, 1),
                       p @ other.N[:, :wide, :wide] / 2 + sB]
         return np.concatenate(parts, axis=-1)
 
-    def _iterate(self, start: np.ndarray, near: np.ndarray | None, operator: np.ndarray | None
-                 ) -> Solved | None:
+    def _iterate(self, start: np.ndarray, near: np.ndarray | None, operator: np.ndarray | None) -> Solved | None:
         """Picard's iteration; None where it does not contract."""
         m, wide, total = self.m, self.wide, start.shape[1]
         width, parts = wide + m, self._parts(start.shape[1])

@@ -64,8 +64,8 @@ class GroupForwardLaw:
         here = np.full(own.shape[-1] // self.block.size, self.own_decay)
         own_decay = self.own_decay or np.nan  # after a decay to 0 nothing is known of rho_b alone
         return self.block.at(Grams(grouped(c, self.block.size), within_groups(grouped(own, self.block.size)),
-                                   self.right,
-                                   np.tile(self.decay, (len(here), 1)), here, np.square(self.decay) / own_decay))
+                                   self.right, np.tile(self.decay, (len(here), 1)), here,
+                                   np.square(self.decay) / own_decay))
 
     def own_maps(self, own: np.ndarray) -> LinearMaps:
         """The block's kernels among the groups of the step."""

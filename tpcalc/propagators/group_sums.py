@@ -60,9 +60,7 @@ class LiftedMaps:
 @dataclass(frozen=True)
 class SummedKernels:
     """Several sublayers of one layer: kernels of independent branches add where layers are many and each adds little.
-
-    Of one size; the protocol ``GroupKernels``.
-    """
+    Of one size; the protocol ``GroupKernels``."""
 
     parts: tuple[GroupKernels, ...]
 

@@ -210,29 +210,17 @@ class MixingForwardLaw(ForwardLaw):
         return BlockRates(np.asarray(density), None, noise, self.own_noise(own))
 
 
-class MixingBackwardLaw:
-    """The backward law (density B, its entry of a row with itself, noise N1; see ``BackwardLaw``) of phi(W x) with
-    mixed rows."""
-
-    linear: Linear | None = None
-    resolution = 0.0
+class MixingBackwardLaw(BackwardLaw):
+    """That of phi(W x) with mixed rows."""
 
     def __init__(self, forward: MixingForwardLaw, r: np.ndarray, c0: np.ndarray, own: np.ndarray) -> None:
-        laws, self.forward = compiled_laws(), forward
+        laws, self.forward, self.has_diagonal = compiled_laws(), forward, True
         back: Formulas = laws.back_with_diagonal
         derivatives = forward.block.derivatives(forward.pairs(c0, own), back.asked)
         of_noise = back.of(forward.noise, r, *derivatives)
         of_moved = back.of(1.0, forward.moved(r, c0), *derivatives)
         self.on_e, self.on_noise, self.past_e = of_noise[0], of_noise[3], of_noise[4]
         self.on_c, self.past_c = of_moved[1], of_moved[5]
-        self.slopes = of_moved[0] / forward.decay  # E phi' phi'
+        self.mixed = -of_moved[0] / forward.decay  # E phi' phi'
         self.on_own, present = forward.sums(laws.own_back_with_diagonal, forward.own_pairs(own), 0.0)
         self.present = np.diagonal(np.broadcast_to(present, own.shape), axis1=-2, axis2=-1)
-
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
-        m = c.shape[-1]
-        e = r[..., :m]
-        density = self.on_e * e + self.on_c * c - weighted(self.slopes * c, self.forward.drift, False)
-        diagonal = (self.present * np.diagonal(r[..., m:], axis1=-2, axis2=-1)
-                    + np.sum(self.past_e * e + self.past_c * c, axis=-1))
-        return BlockRates(density, diagonal, self.on_noise * c, None if own is None else self.on_own * own)

@@ -162,10 +162,8 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 def instead_of(net: Transformer) -> ResNet:
-    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places.
-
-    It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own.
-    """
+    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places. It
+    ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own."""
     net.require_known_skip()
     return ResNet("tanh", "pre_nonlin", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
 
@@ -218,8 +216,7 @@ def _of_kets(found: SizeSolution) -> Regime:
     to_stream = {t: found.terms(Unknown(KET, t, stream)) for t in range(found.steps)}
     noise = [one.value for one in to_stream[0] if one.rule == "independent layers"]
     drift = [one.value for t in range(1, found.steps) for one in to_stream[t] if one.rule == "layers"]
-    moved = [value for t in range(1, found.steps)
-             if (value := found.value_of(Unknown(CHANGE, t, stream))) is not None]
+    moved = [value for t in range(1, found.steps) if (value := found.value_of(Unknown(CHANGE, t, stream))) is not None]
     for what, values in (("the stream grows at initialization", [one.value for one in to_stream[0]]),
                          ("training moves the stream", moved)):
         power = found.power(max(values, default=None)).exponent

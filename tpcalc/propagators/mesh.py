@@ -108,10 +108,8 @@ class Mesh:
         return (between(self.nodes, nodes) @ inside.reshape(len(inside), -1)).reshape(nodes, *values.shape[1:])
 
     def tails(self, values: np.ndarray) -> np.ndarray:
-        """How far an element is from resolving a nodal function: (elements,).
-
-        The largest of its last two Chebyshev coefficients, relative to the largest value of the function.
-        """
+        """How far an element is from resolving a nodal function: (elements,). The largest of its last two Chebyshev
+        coefficients, relative to the largest value of the function."""
         size = np.max(np.abs(values), initial=0.0)
         if size == 0.0:
             return np.zeros(self.elements)

@@ -89,8 +89,7 @@ class _SublayerStatements:
         return branch
 
     def grows_slowly(self, value: sp.Expr) -> None:
-        """Raise ``ValueError`` unless the value is made of products with matrices by functions that grow like powers.
-        """
+        """Raise ``NotCovered`` unless the value is made of products by functions that grow like powers."""
         if not value.has(Member):
             if value.free_symbols - {p, m, POSITIONS}:
                 raise self.refusal(f"{value}, which is not alike in all layers and steps")

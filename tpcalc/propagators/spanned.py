@@ -89,11 +89,8 @@ class Operators(NamedTuple):
 
 
 class SpannedPropagator:
-    """The body of a linear network of infinite depth between kept rows.
-
-    mesh; noise, drift: as in ``CollocationPropagator``; M: (backward, forward), what updates weigh pairs of kept rows
-    by.
-    """
+    """The body of a linear network of infinite depth between kept rows. mesh; noise, drift: as in
+    ``CollocationPropagator``; M: (backward, forward), what updates weigh pairs of kept rows by."""
 
     def __init__(self, mesh: Mesh, noise: float, drift: float, d_in: int, d_out: int) -> None:
         self.mesh, self.noise, self.drift = mesh, noise, drift

@@ -29,11 +29,8 @@ def cache_folder() -> Path:
 
 
 def load_source(source: str) -> ModuleType:
-    """Write ``source`` once per content and import it; several processes may do so at once.
-
-    Where the cache folder cannot be written, or is not the user's own (one warning), a temporary folder serves for this
-    process.
-    """
+    """Write ``source`` once per content and import it; several processes may do so at once. Where the cache folder
+    cannot be written, or is not the user's own (one warning), a temporary folder serves for this process."""
     name = "tpcalc_generated_" + hashlib.sha256(source.encode()).hexdigest()[:24]
     if name in sys.modules:
         return sys.modules[name]

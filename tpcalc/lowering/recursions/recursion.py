@@ -51,10 +51,8 @@ class CompiledRecursion(Short):
     widths: dict[str, int] = field(default_factory=dict)  # of arrays with several inputs or outputs, their last axis
 
     def evaluate(self, **values: Any) -> dict[str, np.ndarray]:
-        """All arrays by name, from sizes (whole numbers), data and ``y`` (arrays) and parameters (numbers).
-
-        Raises ``ValueError`` for missing, unknown or non-finite arguments, ``MemoryError`` before the work.
-        """
+        """All arrays by name, from sizes (whole numbers), data and ``y`` (arrays) and parameters (numbers). Raises
+        ``ValueError`` for missing, unknown or non-finite arguments, ``MemoryError`` before the work."""
         needed = (*self.sizes, *self.data, "y", *self.parameters)
         if set(values) != set(needed):
             raise ValueError(f"arguments: got {sorted(values)}; expected {sorted(needed)}")

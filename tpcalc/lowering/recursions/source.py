@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any
 
@@ -21,13 +20,14 @@ from ...programs.program import Loop
 from .losses import RowRule
 
 
-@dataclass
-class _Lines:
-    """Source lines at a growing indentation, with fresh names for sums."""
+class _Source(PythonCodePrinter):
+    """Source lines at a growing indentation, of expressions as Python: members of families as array elements, sums as
+    names of accumulators, each a fresh one."""
 
-    lines: list[str] = field(default_factory=list)
-    depth: int = 1
-    sums: int = 0
+    def __init__(self, recursion: RecursionEquations, loss: RowRule) -> None:
+        super().__init__({"allow_unknown_functions": False})
+        self.recursion, self.setting, self.loss = recursion, recursion.setting, loss
+        self.bases, self.lines, self.depth, self.sums = Bases(self.setting), list[str](), 1, 0
 
     def add(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -36,17 +36,16 @@ class _Lines:
         self.add(text)
         self.depth += 1
 
+    def loop(self, index: sp.Expr, first: sp.Expr, last: sp.Expr) -> None:
+        """The head of a loop; may stand inside of what is printed."""
+        self.open(f"for {self._print(index)} in range({self._print(first)}, {self._print(last + 1)}):")
+
     def fresh(self, what: str = "sum") -> str:
         self.sums += 1
         return f"{what}{self.sums}"
 
-
-class _Printer(PythonCodePrinter):
-    """Expressions as Python: members of families as array elements, sums as names of accumulators."""
-
-    def __init__(self, out: _Lines, setting: Setting) -> None:
-        super().__init__({"allow_unknown_functions": False})
-        self.out, self.setting = out, setting
+    def assign(self, target: sp.Expr, value: sp.Expr) -> None:
+        self.add(f"{self.doprint(target)} = {self.doprint(value)}")
 
     def element(self, name: str, indices: object) -> str:
         inside = ", ".join(map(self._print, indices))  # type: ignore[call-overload]
@@ -80,14 +79,124 @@ class _Printer(PythonCodePrinter):
         return super()._print_Pow(expr, **settings)
 
     def _print_Sum(self, expr: sp.Sum) -> str:
-        name = self.out.fresh()
-        self.out.add(f"{name} = 0.0")
-        depth = self.out.depth
-        for variable, first, last in reversed(expr.limits):  # sympy's first limit is the innermost
-            self.out.open(f"for {self._print(variable)} in range({self._print(first)}, {self._print(last + 1)}):")
-        self.out.add(f"{name} += {self._print(expr.function)}")
-        self.out.depth = depth
+        name = self.fresh()
+        self.add(f"{name} = 0.0")
+        depth = self.depth
+        for limits in reversed(expr.limits):  # sympy's first limit is the innermost
+            self.loop(*limits)
+        self.add(f"{name} += {self._print(expr.function)}")
+        self.depth = depth
         return name
+
+    def initial_members(self) -> None:
+        """Coefficients that are there from the start: of initial vectors that are trained, and of trained matrices."""
+        setting = self.setting
+        for number, v in enumerate(setting.program.vectors):
+            if any(v.same_family(w) for w in setting.families):
+                below, above = self.bases.initial()
+                cut = len(v.indices) - int(v.args[2])
+                member = Gamma(setting.family_number(v), number, v.indices[:cut], below, v.indices[cut:], above)
+                self.add(f"{self.doprint(member)} = 1.0")
+        remembered = {e.target.name: e.target for e in self.recursion.equations if e.kind == "memory"}
+        for m in setting.program.matrices:
+            rho = remembered.get(initial_weight_factor_of(m).name)
+            if rho is not None:
+                layers = ", :" * (len(rho.indices) - 1)
+                self.add(f"{rho.name}[{self.doprint(setting.step_index(m))}{layers}] = 1.0")
+
+    def enter(self, opened: tuple[Loop, ...], wanted: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """Close loops that the next equation does not stand in, open those it does."""
+        shared = 0
+        while shared < min(len(opened), len(wanted)) and opened[shared] is wanted[shared]:
+            shared += 1
+        self.depth = 1 + shared
+        for loop in wanted[shared:]:
+            first, last = self.doprint(loop.first), self.doprint(loop.last)
+            span = f"{first}, {last} - 1, -1" if loop.descending else f"{first}, {last} + 1"
+            self.open(f"for {loop.index} in range({span}):")
+        return wanted
+
+    def write(self, equation: RecursionEquation) -> None:
+        depth = self.depth
+        self.add(f"# {equation.target}")
+        kinds = {"scalar": self._scalar, "memory": self._memory, "C": self._covariance, "Gamma": self._gamma}
+        kinds[equation.kind](equation)
+        self.depth = depth
+
+    def _scalar(self, e: RecursionEquation) -> None:
+        def derivative(of: LossDerivative) -> sp.Expr:
+            """In one output; of several, the one of its last index."""
+            outputs, location = of.outputs, of.indices
+            if not of.several:
+                return self.loss(outputs, (sp.Symbol(self.element("y", location)),), 0)
+            targets = (sp.Symbol(self.element("y", (*location[:-1], sp.Integer(k)))) for k in range(len(outputs)))
+            return self.loss(outputs, tuple(targets), int(location[-1]))
+
+        self.assign(e.target, replaced(e.value, LossDerivative, derivative))
+
+    def _memory(self, e: RecursionEquation) -> None:
+        if e.target.has(self.setting.past):
+            self.loop(self.setting.past, sp.Integer(0), self.setting.time)
+        self.assign(e.target, e.value)
+
+    def _covariance(self, e: RecursionEquation) -> None:
+        """With every earlier product of the same matrix; unborn ones have coefficients 0 and are met again."""
+        setting, free = self.setting, e.target.free_symbols - {loop.index for loop in e.location.loops}
+        value = self._contracted(e.value, free)
+        for loop in e.products[1].location.loops:
+            away = setting.past if loop is setting.clock else sp.Symbol(f"{loop.index}_1", integer=True)
+            if away in free:
+                first, last = loop.bounds if loop is not setting.clock else (loop.first, setting.time)
+                self.loop(away, first, last)
+        self.assign(e.target, value)
+        b, c, t, s, l, m = e.target.args
+        if b == c:
+            name = f"C{b}_{c}"
+            layers = _free_layers(e.products[1], l, setting)
+            self.add(f"{self.element(name, (*s, *t, *m, *layers))} = {self.doprint(e.target)}")
+
+    def _contracted(self, value: sp.Expr, away: set[sp.Symbol]) -> sp.Expr:
+        """A covariance whose sums over base kets of the one vector are carried out before the loops over the other.
+
+        away: the other's indices; the one's coefficients times C become an array over the other's base kets.
+        """
+        latest = {self.setting.past: self.setting.time}  # of all earlier products of the other vector
+
+        def contracted(total: sp.Sum) -> sp.Expr:
+            factors = sp.Mul.make_args(total.function)
+            theirs = sp.Mul(*(f for f in factors if f.free_symbols & away))
+            outer = _in_memory([limit for limit in total.limits if limit[0] in theirs.free_symbols], self.setting)
+            inner = [limit for limit in total.limits if limit not in outer]
+            if not inner or any(bound.free_symbols & away for _, *bounds in inner for bound in bounds):
+                return total
+            name, depth = self.fresh("product"), self.depth
+            element = sp.Symbol(self.element(name, [limit[0] for limit in outer]))
+            extents = [sp.Max(0, last.subs(latest) + 1) for _, _, last in outer] or [sp.Integer(1)]
+            self.add(f"{name} = np.zeros(({', '.join(map(self.doprint, extents))},))")
+            for variable, first, last in (*inner, *outer):
+                self.loop(variable, first, last.subs(latest))
+            self.add(f"{element} += {self.doprint(total.function / theirs)}")
+            self.depth = depth
+            return sp.Sum(element * theirs, *reversed(outer)) if outer else element * theirs
+
+        return replaced(value, sp.Sum, contracted)
+
+    def _gamma(self, e: RecursionEquation) -> None:
+        setting, bases, depth = self.setting, self.bases, self.depth
+        generic = bases.generic()
+        below, above = bases.initial()
+        first = dict(zip((*generic.args[1], *generic.args[2]), (*below, *above)))
+        self.loop(generic.number, sp.Integer(0), sp.Integer(len(setting.program.vectors) - 1))
+        self.assign(e.target.subs(first), _at(e.value, first))
+        self.depth = depth
+        if setting.clock is not None and setting.clock not in e.location.loops:
+            return  # before the first step there are no hat-kets
+        for product in setting.products:
+            fixed = bases.fixed(product, generic)
+            for limits in _in_memory(bases.ranges(product, generic, setting.time), setting):
+                self.loop(*limits)
+            self.assign(e.target.subs(fixed), _at(e.value, fixed))
+            self.depth = depth
 
 
 def _free_layers(product: Product, layers: sp.Tuple, setting: Setting) -> tuple[sp.Expr, ...]:
@@ -144,19 +253,17 @@ def numba_source(recursion: RecursionEquations, loss: RowRule) -> str:
     loop starts at 1): Gamma_a[vector's indices, r + 1, b, base ket's samples, layers] with r + 1 = 0 for
     initial vectors; C_b_b'[below, below', layers, layers that the matrix of b' does not fix].
     """
-    out = _Lines()
-    setting = recursion.setting
     _require_names(recursion)
-    printer = _Printer(out, setting)
+    out = _Source(recursion, loss)
     for name, shape in _shapes(recursion).items():
-        out.add(f"{name} = np.zeros(({', '.join(map(printer.doprint, shape))},))")
-    _initial_members(out, printer, recursion)
-    if setting.clock is None:
-        out.add(f"{setting.time} = 0")
+        out.add(f"{name} = np.zeros(({', '.join(map(out.doprint, shape))},))")
+    out.initial_members()
+    if recursion.setting.clock is None:
+        out.add(f"{recursion.setting.time} = 0")
     opened: tuple[Loop, ...] = ()
     for equation in recursion.equations:
-        opened = _enter(out, printer, opened, equation.location.loops)
-        _assign(out, printer, recursion, equation, loss)
+        opened = out.enter(opened, equation.location.loops)
+        out.write(equation)
     out.depth = 1
     out.add("return (" + "".join(f"{name}, " for name in result_names(recursion)) + ")")
     head = ['"""Generated by tpcalc from a derived recursion; rewritten when the recursion changes."""', "",
@@ -166,8 +273,7 @@ def numba_source(recursion: RecursionEquations, loss: RowRule) -> str:
 
 
 def _require_names(recursion: RecursionEquations) -> None:
-    """Raise ``ValueError`` for two things of one name in the source, and for names that are none in Python, or that
-    Python or the source needs."""
+    """Raise for two things of one name in the source, and for names that Python or the source needs."""
     memory = dict.fromkeys(e.target.name for e in recursion.equations if e.kind == "memory")
     indices = map(str, recursion.setting.program.index_roles())
     names = [*argument_names(recursion), *result_names(recursion), *memory, *indices, "np", "math", "njit", "range"]
@@ -179,11 +285,6 @@ def _require_names(recursion: RecursionEquations) -> None:
         if not name.replace("'", "_").isidentifier():
             raise ValueError(f"name: got {name!r} in program {recursion.setting.program.name}; expected "
                              "identifiers, as names go into generated source")
-
-
-def _extent(loop: Loop) -> sp.Expr:
-    """One more than the largest value of a loop's index."""
-    return (loop.first if loop.descending else loop.last) + 1
 
 
 def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
@@ -198,7 +299,7 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     def extent(index: sp.Symbol) -> sp.Expr:
         return sp.Max(*ends_of[index]) + 1
 
-    steps = sp.Integer(1) if setting.clock is None else _extent(setting.clock)
+    steps = sp.Integer(1) if setting.clock is None else setting.clock.bounds[1] + 1
     base = (steps + 1, sp.Integer(max(len(setting.products), len(setting.program.vectors), 1)),
             *map(extent, bases.below + bases.above))
 
@@ -249,142 +350,11 @@ def array_entries(recursion: RecursionEquations) -> sp.Expr:
     return sp.Add(*(sp.Mul(*shape) for shape in _shapes(recursion).values()))
 
 
-def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquations) -> None:
-    """Coefficients that are there from the start: of initial vectors that are trained, and of trained matrices."""
-    setting = recursion.setting
-    bases = Bases(setting)
-    for number, v in enumerate(setting.program.vectors):
-        if any(v.same_family(w) for w in setting.families):
-            below, above = bases.initial()
-            cut = len(v.indices) - int(v.args[2])
-            member = Gamma(setting.family_number(v), number, v.indices[:cut], below, v.indices[cut:], above)
-            out.add(f"{printer.doprint(member)} = 1.0")
-    remembered = {e.target.name: e.target for e in recursion.equations if e.kind == "memory"}
-    for m in setting.program.matrices:
-        rho = remembered.get(initial_weight_factor_of(m).name)
-        if rho is not None:
-            layers = ", :" * (len(rho.indices) - 1)
-            out.add(f"{rho.name}[{printer.doprint(setting.step_index(m))}{layers}] = 1.0")
-
-
-def _enter(out: _Lines, printer: _Printer, opened: tuple[Loop, ...], wanted: tuple[Loop, ...]) -> tuple[Loop, ...]:
-    """Close loops that the next equation does not stand in, open those it does."""
-    shared = 0
-    while shared < min(len(opened), len(wanted)) and opened[shared] is wanted[shared]:
-        shared += 1
-    out.depth = 1 + shared
-    for loop in wanted[shared:]:
-        first, last = printer.doprint(loop.first), printer.doprint(loop.last)
-        span = f"{first}, {last} - 1, -1" if loop.descending else f"{first}, {last} + 1"
-        out.open(f"for {loop.index} in range({span}):")
-    return wanted
-
-
-def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equation: RecursionEquation,
-            loss: RowRule) -> None:
-    depth = out.depth
-    out.add(f"# {equation.target}")
-    {"scalar": _assign_scalar, "memory": _assign_memory, "C": _assign_covariance,
-     "Gamma": _assign_gamma}[equation.kind](out, printer, recursion, equation, loss)
-    out.depth = depth
-
-
-def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
-                   loss: RowRule) -> None:
-    def derivative(of: LossDerivative) -> sp.Expr:
-        """In one output; of several, the one of its last index."""
-        outputs, location = of.outputs, of.indices
-        if not of.several:
-            return loss(outputs, (sp.Symbol(printer.element("y", location)),), 0)
-        targets = (sp.Symbol(printer.element("y", (*location[:-1], sp.Integer(k)))) for k in range(len(outputs)))
-        return loss(outputs, tuple(targets), int(location[-1]))
-
-    value = replaced(e.value, LossDerivative, derivative)
-    out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
-
-
-def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
-                   loss: RowRule) -> None:
-    setting = recursion.setting
-    if e.target.has(setting.past):
-        out.open(f"for {setting.past} in range({setting.time} + 1):")
-    out.add(f"{printer.doprint(e.target)} = {printer.doprint(e.value)}")
-
-
-def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
-                       loss: RowRule) -> None:
-    """With every earlier product of the same matrix; unborn ones have coefficients 0 and are met again."""
-    setting = recursion.setting
-    free = e.target.free_symbols - {loop.index for loop in e.location.loops}
-    value = _contracted(out, printer, e.value, free, setting)
-    for loop in e.products[1].location.loops:
-        away = setting.past if loop is setting.clock else sp.Symbol(f"{loop.index}_1", integer=True)
-        if away in free:
-            last = setting.time if loop is setting.clock else _extent(loop) - 1
-            first = loop.last if loop.descending else loop.first
-            out.open(f"for {away} in range({printer.doprint(first)}, {printer.doprint(last)} + 1):")
-    out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
-    b, c, t, s, l, m = e.target.args
-    if b == c:
-        name = f"C{b}_{c}"
-        layers = _free_layers(e.products[1], l, setting)
-        out.add(f"{printer.element(name, (*s, *t, *m, *layers))} = {printer.doprint(e.target)}")
-
-
-def _contracted(out: _Lines, printer: _Printer, value: sp.Expr, away: set[sp.Symbol], setting: Setting) -> sp.Expr:
-    """A covariance whose sums over base kets of the one vector are carried out before the loops over the other.
-
-    away: the other's indices; the one's coefficients times C become an array over the other's base kets.
-    """
-    latest = {setting.past: setting.time}  # of all earlier products of the other vector
-
-    def contracted(total: sp.Sum) -> sp.Expr:
-        factors = sp.Mul.make_args(total.function)
-        theirs = sp.Mul(*(f for f in factors if f.free_symbols & away))
-        outer = _in_memory([limit for limit in total.limits if limit[0] in theirs.free_symbols], setting)
-        inner = [limit for limit in total.limits if limit not in outer]
-        if not inner or any(bound.free_symbols & away for _, *bounds in inner for bound in bounds):
-            return total
-        name, depth = out.fresh("product"), out.depth
-        element = sp.Symbol(printer.element(name, [limit[0] for limit in outer]))
-        extents = [sp.Max(0, last.subs(latest) + 1) for _, _, last in outer] or [sp.Integer(1)]
-        out.add(f"{name} = np.zeros(({', '.join(map(printer.doprint, extents))},))")
-        for variable, first, last in (*inner, *outer):
-            start, stop = printer.doprint(first), printer.doprint(last.subs(latest) + 1)
-            out.open(f"for {printer.doprint(variable)} in range({start}, {stop}):")
-        out.add(f"{element} += {printer.doprint(total.function / theirs)}")
-        out.depth = depth
-        return sp.Sum(element * theirs, *reversed(outer)) if outer else element * theirs
-
-    return replaced(value, sp.Sum, contracted)
-
-
 def _in_memory(limits: list[tuple], setting: Setting) -> list[tuple]:
     """Ranges of a base ket's indices, in the order in which arrays have them."""
     bases = Bases(setting)
     order = [i for prime in ("", "'", "''") for part in bases.generic(prime).args[1:] for i in part]
     return sorted(limits, key=lambda limit: order.index(limit[0]))
-
-
-def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
-                  loss: RowRule) -> None:
-    setting = recursion.setting
-    bases, depth = Bases(setting), out.depth
-    generic = bases.generic()
-    below, above = bases.initial()
-    first = dict(zip((*generic.args[1], *generic.args[2]), (*below, *above)))
-    out.open(f"for {generic.number} in range({len(setting.program.vectors)}):")
-    out.add(f"{printer.doprint(e.target.subs(first))} = {printer.doprint(_at(e.value, first))}")
-    out.depth = depth
-    if setting.clock is not None and setting.clock not in e.location.loops:
-        return  # before the first step there are no hat-kets
-    for product in setting.products:
-        fixed = bases.fixed(product, generic)
-        for variable, first, last in _in_memory(bases.ranges(product, generic, setting.time), setting):
-            index, start, stop = map(printer.doprint, (variable, first, last + 1))
-            out.open(f"for {index} in range({start}, {stop}):")
-        out.add(f"{printer.doprint(e.target.subs(fixed))} = {printer.doprint(_at(e.value, fixed))}")
-        out.depth = depth
 
 
 def _at(value: sp.Expr, numbers: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
