@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from .graph import Graph
@@ -84,18 +85,18 @@ def _another(network: RecordedNetwork, paths: CheapestPaths) -> Stream | None:
     """A stream of its own that branches of the first one read, such as an encoder's; the one of most branches."""
     on_streams = {number for stream in network.streams for number in stream.path.values
                   if network.tape.is_floating(number)}  # whole numbers, as words are, may be read by both
-    best: tuple[tuple[int, int], Stream] | None = None
+    read = partial(read_stream, network.graph, network.norms, network.uses, paths, index=len(network.streams))
+    weights: dict[int, int] = {}
+    ranks = []
     for sink in _other_inputs(network):
-        if sink in on_streams:
+        values = paths.to(sink).values
+        if not values or on_streams.intersection(values):
             continue
-        stream = read_stream(network.graph, network.norms, network.uses, paths, sink,
-                             len(network.streams))
-        if on_streams & set(stream.path.values):
-            continue
-        rank = stream.weight, -len(stream.path.values)
-        if stream.weight >= LEAST and (best is None or rank > best[0]):
-            best = rank, stream
-    return None if best is None else best[1]
+        if sink not in weights:  # the streams to tensors of a path are its beginnings
+            weights.update(read(sink).weights)
+        ranks.append((weights[sink], -len(values), sink))
+    weight, _, sink = max(ranks, key=lambda one: one[:2], default=(0, 0, -1))
+    return read(sink) if weight >= LEAST else None
 
 
 def _other_inputs(network: RecordedNetwork) -> list[int]:

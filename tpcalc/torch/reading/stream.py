@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from .branch_end import BranchEnd, find_branch_end
 from .graph import Graph
@@ -46,9 +48,10 @@ class Stream:
     owners: dict[int, StreamBranch] = field(default_factory=dict)
 
     @property
-    def weight(self) -> int:
-        """How many branches end in matrices or norms."""
-        return sum(bool({"matrix", "norm"} & set(one.ends.ways)) for one in self.branches)
+    def weights(self) -> dict[int, int]:
+        """Tensor of the path -> how many branches before it end in matrices or norms."""
+        found = Counter(one.where for one in self.branches if {"matrix", "norm"} & set(one.ends.ways))
+        return dict(zip(self.path.values, accumulate((found[k] for k in range(len(self.path.ops))), initial=0)))
 
 
 def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: CheapestPaths, sink: int,
