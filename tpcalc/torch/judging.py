@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import sympy as sp
@@ -14,9 +14,7 @@ from ..classification.crossover import crossover
 from ..groups.factors import depth_choices, require_same_for_all
 from ..parametrizations import DepthChoices, Scaling
 from .findings import Finding, Power, branch_cause, fitted, update_cause
-from .live_layers import LiveLayers
-from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
-from .streams import Loss
+from .measuring import EVERYWHERE, Script, Sizes, first_update
 
 TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
@@ -28,31 +26,26 @@ NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
-@dataclass(frozen=True)
 class Measure:
-    """A script to measure: what it builds, trains with, on what."""
+    """A script to measure."""
 
-    make: Make
-    optimizer: MakeOptimizer
-    loss: Loss
-    batch: object
-    live: LiveLayers
+    def __init__(self, script: Script) -> None:
+        self.script, self.live = script, script.live
 
     def powers(self, sizes: list[int], configs: list[dict[str, object]]) -> tuple[dict[tuple[str, str], Power],
                                                                                   list[list[Sizes]]]:
         """The power of every quantity, and the sizes, a list a seed."""
-        runs = [[first_update(self.make, config, self.optimizer, self.loss, self.batch, self.live, seed)
-                 for config in configs] for seed in range(SEEDS)]
+        runs = [[first_update(self.script, config, seed) for config in configs] for seed in range(SEEDS)]
         keys = {key: None for run in runs for one in run for key in one}
         return {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}, runs
 
-    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None, own: str
-                 ) -> Found:
+    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None) -> Found:
         powers, runs = self.powers(sizes, configs)
         groups = {group.pattern: group for group in self.live.groups.values()}
         patterns = [pattern for pattern in dict.fromkeys(pattern for _, pattern in powers) if pattern in groups]
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
+        own = self.script.optimizer_name
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
         choices = None if recipe is None else choices_of(recipe, name, own in NAMES)
         found, left = list(self._blown_up(runs, sizes)), [

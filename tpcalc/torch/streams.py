@@ -7,7 +7,7 @@ from typing import Callable, Mapping
 import torch
 from torch import Tensor, nn
 from torch.nn import Module as Model
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_leaves
 
 from .._checks import short
 from ..errors import NotCovered
@@ -67,13 +67,18 @@ def run_on(model: Model, batch: object) -> object:
     return model(**batch) if isinstance(batch, dict) else model(batch)
 
 
+def tensors_of(value: object) -> list[Tensor]:
+    """The tensors in a value, in order."""
+    return [value] if isinstance(value, Tensor) else [one for one in tree_leaves(value) if isinstance(one, Tensor)]
+
+
 def output_of(value: object) -> Tensor:
     """The tensor that a model returns: itself, its ``logits`` or ``last_hidden_state``, or the first of several."""
     for name in ("logits", "last_hidden_state"):
         found = getattr(value, name, None)
         if isinstance(found, Tensor):
             return found
-    tensors = [one for one in tree_flatten(value)[0] if isinstance(one, Tensor)]
+    tensors = tensors_of(value)
     if not tensors:
         raise NotCovered(f"make: the model returned {short(value)}; expected tensors, or an object with logits")
     return tensors[0]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from .graph import Graph
 from .kinds_of_ops import CONTRACTIONS
 from .norms import Norm, find_norms
 from .paths import CheapestPaths, positions
-from .stream import StreamBranch, Stream, read_stream
+from .stream import Kind, StreamBranch, Stream, read_stream
 from .tape import Tape
 from .uses import Use, find_uses
 
@@ -59,7 +59,18 @@ class RecordedNetwork:
         return self.places.get(use.op.index, NOWHERE)
 
     def uses_of(self, parameter: str) -> list[Use]:
-        return [use for use in self.uses if use.parameter == parameter]
+        return self._by_parameter[parameter]
+
+    def acting(self, parameter: str) -> list[Use]:
+        """Its uses on which something that is returned depends."""
+        return [use for use in self.uses_of(parameter) if self.place(use) != NOWHERE]
+
+    @cached_property
+    def _by_parameter(self) -> dict[str, list[Use]]:
+        found: dict[str, list[Use]] = defaultdict(list)
+        for use in self.uses:
+            found[use.parameter].append(use)
+        return found
 
 
 def read_network(tape: Tape) -> RecordedNetwork:
@@ -75,10 +86,22 @@ def read_network(tape: Tape) -> RecordedNetwork:
             break
         network.streams.append(other)
     network.places = _locations(network)
+    for use in network.uses:
+        place = network.place(use)
+        if place.part == "branch":
+            network.streams[place.stream].branches[place.branch].uses.append(use)
     for stream, branch in network.branches:
-        here = OpLocation("branch", stream.index, branch.index)
-        branch.uses = [use for use in network.uses if network.place(use) == here]
+        branch.kind = _kind(network, stream, branch)
     return network
+
+
+def _kind(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
+    on_path = [k for k, index in enumerate(stream.path.ops) if network.tape.ops[index].name in CONTRACTIONS
+               and stream.first <= k < branch.where]
+    sources = {network.places[maker].stream for i in branch.ops for number in network.tape.ops[i].inputs
+               for maker in [network.tape.makers.get(number, -1)] if maker in network.places}
+    uses = tuple((use.how, use.op.name) for use in branch.uses)
+    return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
 
 
 def _another(network: RecordedNetwork, paths: CheapestPaths) -> Stream | None:

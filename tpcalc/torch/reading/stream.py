@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Hashable
 
 from .branch_end import BranchEnd, find_branch_end
 from .graph import Graph
@@ -14,12 +15,15 @@ from .paths import CheapestPaths, Path, positions
 from .tape import Op
 from .uses import Use
 
+Kind = tuple[Hashable, ...]
+
 
 @dataclass
 class StreamBranch:
     """What one addition puts on a stream. end: number of the tensor that is added; stream: of the one that it is added
     to; add: the addition; where: how far along the path; ops: operations that are this branch's own; signature: their
-    names; reads: places of the path that it is computed from; ends: what carries its size; uses: of parameters."""
+    names; reads: places of the path that it is computed from; ends: what carries its size; uses: of parameters; kind:
+    what it is at every size, by its stream, the matrices on that before it, the streams that it reads, and its uses."""
 
     index: int
     end: int
@@ -31,6 +35,7 @@ class StreamBranch:
     reads: tuple[int, ...] = ()
     ends: BranchEnd = BranchEnd()
     uses: list[Use] = field(default_factory=list)
+    kind: Kind = ()
 
 
 @dataclass

@@ -12,10 +12,9 @@ from torch import Tensor
 from .claims import rms_of, tolerance, values_for
 from .branch_end import BranchEnd
 from .kinds_of_ops import PRODUCTS
-from .matching import Kind, kind_of_branch
 from .network import RecordedNetwork
 from .replay import replay
-from .stream import StreamBranch, Stream
+from .stream import Kind, StreamBranch, Stream
 
 HALF = 0.5
 
@@ -64,11 +63,11 @@ def summaries_of_branches(network: RecordedNetwork, stream: Stream, layers: set[
     """Branches of a stream as plain data. layers: those that are layers; said: what each ends in."""
     chosen: dict[Kind, int] = {}  # kind -> which candidate returns the branch
     for branch in stream.branches:
-        kind, ends = kind_of_branch(network, stream, branch), said[stream.index, branch.index]
+        ends = said[stream.index, branch.index]
         candidates = _candidates(network, branch, ends)
-        if kind not in chosen:
-            chosen[kind] = _returns(network, branch, candidates)
-        which = chosen[kind]
+        if branch.kind not in chosen:
+            chosen[branch.kind] = _returns(network, branch, candidates)
+        which = chosen[branch.kind]
         yield BranchSummary(
             stream.index, branch.index, branch.index in layers, tuple(dict.fromkeys(
                 use.parameter for use in ends.carriers)), ends.ways,
