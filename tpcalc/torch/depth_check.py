@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from .. import _checks
-from .._shown import Short, Tabled, text_table
+from .._shown import Short, Tabled, pyplot, text_table
 from .._types import Fields, Value
 from ..groups.factors import require_same_for_all
-from ..errors import MissingExtra
 from ..groups.names import plain_name
 from ..parametrizations import Scaling
 from ..results import Run
@@ -82,10 +81,7 @@ class DepthCheck(Short, Tabled):
         Bands are means over seeds, of relative width n^-1/2 for a width n; a dashed line has the derived slope. Raises
         ``MissingExtra`` without matplotlib, ``ValueError`` for another number of axes.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtra("matplotlib", "report", "DepthCheck.plot") from None
+        plt = pyplot("DepthCheck.plot")
         if axes is None:
             axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained")[1].ravel()
             axes[-1].axis("off")

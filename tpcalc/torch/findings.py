@@ -24,6 +24,9 @@ class Power:
         return math.isfinite(self.value)
 
 
+UNKNOWN = Power(math.nan, math.nan)
+
+
 @dataclass(frozen=True)
 class Finding:
     """One quantity whose power is not the expected one.
@@ -39,6 +42,11 @@ class Finding:
     expected: float | None
     cause: str
 
+    @classmethod
+    def of(cls, pattern: str, quantity: str, power: Power, expected: float | None, cause: str) -> Finding:
+        """With what was measured as a power."""
+        return cls(pattern, quantity, power.value, power.error, expected, cause)
+
     def __str__(self) -> str:
         expected = "" if self.expected is None else f", expected {self.expected:+.2g}"
         return f"{self.pattern}: {self.quantity} {self.measured:+.2f} +- {self.error:.2f}{expected}: {self.cause}"
@@ -49,7 +57,7 @@ def fitted(sizes: list[int], values: list[list[float]]) -> Power:
     positive number."""
     rows = np.array(values, dtype=float)
     if not (np.isfinite(rows).all() and (rows > 0).all()):
-        return Power(math.nan, math.nan)
+        return UNKNOWN
     x = np.log(np.array(sizes, dtype=float))
     x = x - x.mean()
     slopes = np.log(rows) @ x / (x @ x)

@@ -7,11 +7,10 @@ from collections import Counter, defaultdict
 from typing import Callable, Iterable, Mapping
 
 from ...errors import NotCovered
-from ...groups.names import Shape
+from ...groups.names import DIGITS, Shape, count_numbers
 from .network import RecordedNetwork
 from .stream import Kind
 
-DIGITS = re.compile(r"\d+")
 PART = re.compile(r"(?:^|(?<=\.))(\d+)(?=\.|$)")  # a number that is a part of a name by itself
 Growth = tuple[float, ...]
 OTHERS: tuple[Callable[[int, int], int], ...] = (  # which one of the base's a further branch of a kind is like
@@ -89,12 +88,7 @@ def counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
 
 def grown_counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
     """What stands in front of numbers that base and target have more and less of."""
-    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for i, names in enumerate((base, target)):
-        for name in names:
-            for digits in DIGITS.finditer(name):
-                counts[name[:digits.start()]][i].add(digits[0])
-    return {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
+    return {stem for stem, (one, two) in count_numbers(base, target).items() if one and two and one != two}
 
 
 def starred(name: str, stems: set[str]) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .graph import Graph
 from .kinds_of_ops import CONTRACTIONS
 from .norms import Norm, find_norms
-from .paths import CheapestPaths, positions
+from .paths import CheapestPaths
 from .stream import Kind, StreamBranch, Stream, read_stream
 from .tape import Tape
 from .uses import Use, find_uses
@@ -150,7 +150,7 @@ def _locations(network: RecordedNetwork) -> dict[int, OpLocation]:
     on_paths = {index for stream in network.streams for index in stream.path.ops}
     for stream in others:  # what a second stream is made of was counted to the branches that read it
         front = OpLocation("in", stream.index)
-        on_path = set(positions(stream.path.values))
+        on_path = set(stream.path.values)
         for index in network.graph.cone(stream.path.values[stream.first], set()):
             if not (index in on_paths and places.get(index, OpLocation("branch")).part in ("in", "stream")):
                 places[index] = front

@@ -11,7 +11,7 @@ from .branch_end import BranchEnd, find_branch_end
 from .graph import Graph
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES, PRODUCTS, REDUCTIONS, SUMS
 from .norms import Norm
-from .paths import CheapestPaths, Path, positions
+from .paths import CheapestPaths, Path
 from .tape import Op
 from .uses import Use
 
@@ -63,7 +63,7 @@ def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: Ch
                 index: int) -> Stream:
     """The stream that leads to a tensor."""
     path = paths.to(sink)
-    stream, on_path = Stream(index, path), positions(path.values)
+    stream, on_path = Stream(index, path), path.positions
     for k, (number, op_index) in enumerate(zip(path.values, path.ops)):
         op = graph.tape.ops[op_index]
         if op.name in SUMS:
