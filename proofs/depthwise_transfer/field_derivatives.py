@@ -83,8 +83,7 @@ def evidence() -> Evidence:
     for later, step in ((1, 0), (1, 1), (2, 1)):
         value, right, error = compared(later, step, BACKWARD)
         numbers.append(MeasuredNumber(f"B_{later}{step} of block {BLOCK} of {DEPTH}, tanh, by causality, {BATCHES} "
-                                      f"batches of "
-                                      "particles, against derivatives of fields", value, error, right))
+                                      "batches of particles, against derivatives of fields", value, error, right))
     return Evidence(tuple(numbers))
 
 

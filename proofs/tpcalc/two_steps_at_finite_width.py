@@ -244,12 +244,11 @@ ENTRY = Entry(
     title="the covariance of two steps at infinite depth",
     source="tpcalc (new)",
     says="One input a step, squared loss, frozen embedding and readout, plain gradient descent of learning rate "
-         "$\\eta$: $\\Sigma_{ts} = \\lim n\\, \\mathrm{Cov}(f_t, f_s)$ of the outputs before and after the "
-         "first update, at infinite depth; "
-         "with a prime for $\\alpha > 1/2$, $\\gamma = 1 - \\alpha$. With $\\Pi = e^{\\tau} P$, $R = e^{-\\tau} Q$ "
-         "the tilted equations have polynomials in layer time for solutions, $P' = \\Theta - P + P \\Omega P$, $-Q' = "
-         "\\Omega - Q + Q \\Theta Q$, and $Q = e\\, u u^\\top$ at $\\tau = 1$; without noise there are no "
-         "exponentials.",
+         "$\\eta$: $\\Sigma_{ts} = \\lim n\\, \\mathrm{Cov}(f_t, f_s)$ of the outputs before and after the first "
+         "update, at infinite depth; with a prime for $\\alpha > 1/2$, $\\gamma = 1 - \\alpha$. With $\\Pi = "
+         "e^{\\tau} P$, $R = e^{-\\tau} Q$ the tilted equations have polynomials in layer time for solutions, $P' = "
+         "\\Theta - P + P \\Omega P$, $-Q' = \\Omega - Q + Q \\Theta Q$, and $Q = e\\, u u^\\top$ at $\\tau = 1$; "
+         "without noise there are no exponentials.",
     statement=statement,
     assumptions=("width to infinity, then depth; leading order in $1/n$",),
     uses=("tpcalc/finite_width", "tpcalc/overlap_action"),

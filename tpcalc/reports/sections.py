@@ -14,8 +14,7 @@ from .document import Block, Code, Document, DisplayedFormula, Paragraph, DrawnF
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
 from .results import Results, failed, missing, references, reproduce
-from .results_tables import (band_table, convergence_table, exponents_table, flags_table, networks_table,
-                             training_table)
+from .results_tables import band_table, convergence_table, exponents_table, flags_table, networks_table, training_table
 from .stages import Networks
 
 
@@ -78,8 +77,7 @@ def _summary(results: Results) -> list[Block]:
             f"**Width.** Real networks of widths ${n.rows[0]['width']}$ to ${n.rows[-1]['width']}$ and depth $L = "
             f"{n.depth}$ differ from infinite width by {math_number(n.rows[0]['error'])} down to "
             f"{math_number(n.rows[-1]['error'])}, falling like $n^{{-r}}$, "
-            f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}; theory says $r = 1/2$ "
-            "([[figure:networks]])."))
+            f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}; theory says $r = 1/2$ ([[figure:networks]])."))
     if v is not None:
         blocks.append(Paragraph("**Verdict.** The exponents of $L$ in the derived equations put this scaling into "
                                 f"one cell of the plane: **{literal(v.name)}** ([[table:verdict]])."))
@@ -137,10 +135,9 @@ def _convergence(results: Results) -> list[Block]:
     return [Paragraph(text + ". Orders are fitted over the deeper half of the depths; the uncertainty is the "
                       "standard error of the fit."),
             DrawnFigure("convergence",
-                        "Largest change of any output from one depth to the next, and largest distance of "
-                        "any output to its limit, against depth, both on logarithmic axes; straight dashed lines are "
-                        "the "
-                        "fitted power laws."),
+                        "Largest change of any output from one depth to the next, and largest distance of any output "
+                        "to its limit, against depth, both on logarithmic axes; straight dashed lines are the fitted "
+                        "power laws."),
             convergence_table(c)]
 
 
@@ -205,10 +202,9 @@ def _spread(n: Networks) -> list[Block]:
     if n.band is None:
         return [Paragraph("How far real networks are expected to be is not known here:"), Plain([n.no_band])]
     blocks: list[Block] = [Paragraph(
-        f"How far a network of width $n$ is from its limit can be computed: over initializations the covariances of "
-        f"its outputs are $\\Sigma / n$. On {n.band['task']} networks of width "
-        f"${n.band['rows'][-1]['width']}$ differ by "
-        f"{math_number(n.band['rows'][-1]['measured'])} where {math_number(n.band['rows'][-1]['predicted'])} is "
+        "How far a network of width $n$ is from its limit can be computed: over initializations the covariances of "
+        f"its outputs are $\\Sigma / n$. On {n.band['task']} networks of width ${n.band['rows'][-1]['width']}$ differ "
+        f"by {math_number(n.band['rows'][-1]['measured'])} where {math_number(n.band['rows'][-1]['predicted'])} is "
         "predicted ([[table:band]]).")]
     if n.band["warning"]:
         blocks += [Paragraph("This is the leading order in $1/n$, which small widths do not follow:"),

@@ -137,9 +137,8 @@ def _real(results: TransformerResults) -> list[Block]:
     if results.real is None:
         return missing(results, "networks")
     drawn = [DrawnFigure("networks",
-                         "Root mean square difference of the outputs of real transformers from the limit of "
-                         "infinite width and depth, against width, a line a depth; the dashed one falls like "
-                         "$n^{-1/2}$.")]
+                         "Root mean square difference of the outputs of real transformers from the limit of infinite "
+                         "width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
     return [Paragraph("Transformers with real matrices, trained on the same text, at several widths and depths."),
             *(drawn if results.limit is not None else []), real_networks_table(results.real)]
 
@@ -149,8 +148,7 @@ def rates_table(found: BestRates) -> DocumentTable:
     return DocumentTable("rates",
                          f"Real transformers of width ${found.width}$ that see one batch again, {found.updates} "
                          "updates: the best learning rate by depth and exponents, and the least loss of a position; "
-                         "the last "
-                         "column says whether the best one is inside the grid.",
+                         "the last column says whether the best one is inside the grid.",
                          [TableColumn("alpha", r"$\alpha$"), TableColumn("gamma", r"$\gamma$"),
                           TableColumn("depth", "depth $L$", "int"),
                           TableColumn("optimum", "best rate", "fixed", 3),

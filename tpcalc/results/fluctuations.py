@@ -249,8 +249,7 @@ def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes
         second = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(2)[1]
         return OutputsAtWidth(outputs, np.sqrt(np.maximum(second, 0.0) / width),
                               f"at width {width} the mean is that of infinite width and the next order in 1/n is not "
-                              f"known: "
-                              f"of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
+                              f"known: of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
     bias = fluctuations.probe_bias if probes else fluctuations.bias
     _, second, third, fourth = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(4)
     change = next_order(second, third, fourth) / width
