@@ -58,9 +58,7 @@ def fitted(sizes: list[int], values: list[list[float]]) -> Power:
     rows = np.array(values, dtype=float)
     if not (np.isfinite(rows).all() and (rows > 0).all()):
         return UNKNOWN
-    x = np.log(np.array(sizes, dtype=float))
-    x = x - x.mean()
-    slopes = np.log(rows) @ x / (x @ x)
+    slopes = np.polyfit(np.log(sizes), np.log(rows).T, 1)[0]
     error = float(slopes.std(ddof=1) / math.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
     return Power(float(slopes.mean()), error)
 

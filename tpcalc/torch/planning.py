@@ -236,8 +236,8 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
 
 def _model_plan(found: Plan, make: Make, base: Config, notes: tuple[str, ...], reading: Reading | None = None,
                 behind: tuple[tuple[str, float], ...] = ()) -> ModelPlan:
-    return ModelPlan(found.recipe, found.optimizer, found.forward, found.roles, found.entries, found.unfolded,
-                     (*found.notes, *notes), make, dict(base), reading, behind)
+    return ModelPlan(**{**vars(found), "notes": (*found.notes, *notes)}, make=make, base=dict(base), reading=reading,
+                     behind=behind)
 
 
 def two_models(small: object, large: object) -> tuple[Make, Config, Config]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Iterator
 
 import torch
-from torch import Tensor
 
 from .claims import rms_of, tolerance, values_for
 from .branch_end import BranchEnd
@@ -15,8 +14,6 @@ from .kinds_of_ops import PRODUCTS
 from .network import RecordedNetwork
 from .replay import replay
 from .stream import Kind, StreamBranch, Stream
-
-HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -104,14 +101,10 @@ def _returns(network: RecordedNetwork, branch: StreamBranch, candidates: list[tu
     values = values_for(network, branch) if candidates else None
     for i, (_, number) in enumerate(candidates):
         whole, half = (replay(network.tape, {number: change}, [branch.end], values)[0]
-                       for change in (torch.clone, _halved))
-        if rms_of(half - HALF * whole) <= tolerance(network, branch.end) * rms_of(whole):
+                       for change in (torch.clone, lambda value: value / 2))
+        if rms_of(half - whole / 2) <= tolerance(network, branch.end) * rms_of(whole):
             return i
     return -1
-
-
-def _halved(value: Tensor) -> Tensor:
-    return value * HALF
 
 
 def _candidates(network: RecordedNetwork, branch: StreamBranch, ends: BranchEnd) -> list[tuple[str, int]]:
