@@ -15,7 +15,7 @@ def silent(done: int, total: int) -> None:
     """Progress that nobody sees."""
 
 
-def counted(progress: Progress, total: int) -> Callable[[], None]:
+def counting(progress: Progress, total: int) -> Callable[[], None]:
     """Called, it says that one more of so many is done."""
     done = count(1)
     return lambda: progress(next(done), total)

@@ -77,7 +77,7 @@ class Results(FinishedStages):
     plane: DividedPlane | None = None
 
 
-def missing(results: FinishedStages, stage: str) -> list[Block]:
+def missing_stage(results: FinishedStages, stage: str) -> list[Block]:
     """In the place of a part whose stage has no result, why."""
     if stage in results.left_out:
         return [Paragraph(f"This part is left out for {results.refusing}:"), Plain([results.left_out[stage]])]

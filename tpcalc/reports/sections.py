@@ -13,7 +13,7 @@ from .derivations import derivation
 from .document import Block, Code, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section, literal
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
-from .results import Results, failed, missing, references, reproduce
+from .results import Results, failed, missing_stage, references, reproduce
 from .results_tables import band_table, convergence_table, exponents_table, flags_table, networks_table, training_table
 from .stages import Networks
 
@@ -86,7 +86,7 @@ def _summary(results: Results) -> list[Block]:
 
 def _program(results: Results) -> list[Block]:
     if results.derived is None:
-        return missing(results, "derivation")
+        return missing_stage(results, "derivation")
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to "
                       "infinity. One input and one output a step are written; a batch adds an index to the step, and "
                       "outputs are independent coordinates. The exponents stay symbols here."),
@@ -97,7 +97,7 @@ def _program(results: Results) -> list[Block]:
 def _kets(results: Results) -> list[Block]:
     d = results.derived
     if d is None:
-        return missing(results, "derivation")
+        return missing_stage(results, "derivation")
     return [Paragraph("At infinite width the coordinates of a vector become independent copies of one random "
                       "variable, its ket; brackets are expectations. A hat marks the Gaussian part of a product with "
                       "an initial matrix; what the vector owes to that matrix's transpose is the sum over earlier "
@@ -108,7 +108,7 @@ def _kets(results: Results) -> list[Block]:
 def _recursion(results: Results) -> list[Block]:
     d = results.derived
     if d is None:
-        return missing(results, "derivation")
+        return missing_stage(results, "derivation")
     if not d.recursion:
         return [Paragraph("This part is left out: the kets of this network are no linear combinations of initial "
                           "vectors and hat-kets, so that there is no recursion of coefficients. At finite depth "
@@ -123,7 +123,7 @@ def _recursion(results: Results) -> list[Block]:
 def _convergence(results: Results) -> list[Block]:
     c = results.converged
     if c is None:
-        return missing(results, "convergence")
+        return missing_stage(results, "convergence")
     solved = "Training at infinite width is evaluated exactly at every depth." if c.sampling_error is None else (
         f"Training at infinite width is sampled at every depth by {c.method}, with the same seed; outputs are within "
         f"{math_number(c.sampling_error)} with 95% confidence, and orders say something where changes are larger.")
@@ -153,7 +153,7 @@ def _limit(results: Results) -> list[Block]:
         blocks += [Paragraph("The recursion becomes these equations in layer time, from 0 to 1:"),
                    DisplayedFormula(derived.limit_latex)]
     if c is None:
-        return blocks + missing(results, "convergence")
+        return blocks + missing_stage(results, "convergence")
     if c.limit_losses is None:
         blocks += [Paragraph("There is no limit, or none that can be found:"), Plain([c.reason])]
     else:
@@ -172,7 +172,7 @@ def _limit(results: Results) -> list[Block]:
 def _networks(results: Results) -> list[Block]:
     n = results.networks
     if n is None:
-        return missing(results, "networks")
+        return missing_stage(results, "networks")
     if n.extrapolated_z is None:
         means = ("Infinite width is sampled itself here, and its error is a part of every difference: means over seeds "
                  "are not extrapolated.")
@@ -215,7 +215,7 @@ def _spread(n: Networks) -> list[Block]:
 def _classification(results: Results) -> list[Block]:
     v = results.classified
     if v is None:
-        return missing(results, "classification")
+        return missing_stage(results, "classification")
     blocks: list[Block] = [
         Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived equations."),
         flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
@@ -229,7 +229,7 @@ def _classification(results: Results) -> list[Block]:
 
 
 def _plane(results: Results) -> list[Block]:
-    return missing(results, "plane") if results.plane is None else plane_blocks(results.plane)
+    return missing_stage(results, "plane") if results.plane is None else plane_blocks(results.plane)
 
 
 def _reproduce(results: Results) -> list[Block]:

@@ -17,7 +17,7 @@ from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
 from .band import band_or_reason
 from .options import ReportOptions, Setup, depth_scaling
-from .progress import Progress, counted, silent
+from .progress import Progress, counting, silent
 
 SYMBOLS = sp.symbols("alpha gamma", real=True)
 
@@ -157,7 +157,7 @@ def compare_networks(options: ReportOptions, progress: Progress = silent) -> Net
     arguments = (setup.net, setup.task, setup.opt, setup.scale, depth)
     exact = train(*arguments)
     rows, errors, losses, means, variances = [], [], [], [], []
-    advance = counted(progress, 2 * len(options.widths) * seeds)
+    advance = counting(progress, 2 * len(options.widths) * seeds)
     for width in options.widths:
         runs = []
         for seed in range(options.seed, options.seed + seeds):

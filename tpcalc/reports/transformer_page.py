@@ -14,7 +14,7 @@ from .document import (Block, Code, TableColumn, Document, DisplayedFormula, Par
                        DocumentTable)
 from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
-from .results import FinishedStages, failed, missing, references, reproduce
+from .results import FinishedStages, failed, missing_stage, references, reproduce
 from .tables import flag_cell
 from .transformer_options import TransformerOptions
 from .transformer_stages import BestRates, AttentionTraining, RealTransformers, Written
@@ -84,7 +84,7 @@ def _summary(results: TransformerResults) -> list[Block]:
 
 def _program(results: TransformerResults) -> list[Block]:
     if results.written is None:
-        return missing(results, "program")
+        return missing_stage(results, "program")
     refused = [f"{name}: {why}" for name, why in results.written.refused.items() if why]
     beside: list[Block] = [Paragraph("What does not take this program yet, in its own words:"), Plain(refused)]
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to infinity. "
@@ -109,7 +109,7 @@ def limit_table(results: TransformerResults) -> DocumentTable:
 
 def _limit(results: TransformerResults) -> list[Block]:
     if results.limit is None:
-        return [*missing(results, "limit"), limit_table(results)]
+        return [*missing_stage(results, "limit"), limit_table(results)]
     return [Paragraph(
         "A layer enters training through kernels, which map Gram matrices of the positions of sequences to Gram "
         "matrices. Means over one head are taken by scrambled Sobol points, several times: how the answers differ says "
@@ -135,7 +135,7 @@ def real_networks_table(found: RealTransformers) -> DocumentTable:
 
 def _real(results: TransformerResults) -> list[Block]:
     if results.real is None:
-        return missing(results, "networks")
+        return missing_stage(results, "networks")
     drawn = [DrawnFigure("networks",
                          "Root mean square difference of the outputs of real transformers from the limit of infinite "
                          "width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
@@ -159,7 +159,7 @@ def rates_table(found: BestRates) -> DocumentTable:
 def _rates(results: TransformerResults) -> list[Block]:
     found = results.rates
     if found is None:
-        return missing(results, "rates")
+        return missing_stage(results, "rates")
     said = [f"({key}): {power:+.2f} by theory, " + ("not measured" if found.measured[key] is None else
                                                     f"{found.measured[key]:+.2f} measured")
             for key, power in found.predicted.items()]

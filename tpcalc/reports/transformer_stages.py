@@ -14,7 +14,7 @@ from ..errors import NotCovered
 from ..studies.convergence import fit_order
 from ..studies.optimum import grid_optimum
 from .options import depth_scaling
-from .progress import Progress, counted, silent
+from .progress import Progress, counting, silent
 from .transformer_options import TransformerOptions
 
 POINTS, SCRAMBLES = 64, 4  # of a head's means; outputs are known to a hundredth
@@ -90,7 +90,7 @@ class RealTransformers:
 def train_real(options: TransformerOptions, limit: AttentionTraining | None, progress: Progress = silent
                ) -> RealTransformers:
     task, rows, errors = options.task, [], []
-    advance = counted(progress, len(options.widths) * len(options.depths))
+    advance = counting(progress, len(options.widths) * len(options.depths))
     losses: list[float] = []
     for width in options.widths:
         for depth in options.depths:
@@ -135,7 +135,7 @@ def find_rates(options: TransformerOptions, progress: Progress = silent) -> Best
     inputs, targets = (np.repeat(one[:1], UPDATES + 1, axis=0) for one in (options.task.inputs, options.task.targets))
     task = Sequences(inputs, targets, options.task.loss)
     width, rows, predicted, measured = min(options.widths[-1], 64), [], {}, {}
-    advance = counted(progress, len(options.scalings) * len(options.depths))
+    advance = counting(progress, len(options.scalings) * len(options.depths))
     for alpha, gamma in options.scalings:
         optima = []
         for depth in options.depths:

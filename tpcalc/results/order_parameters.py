@@ -256,9 +256,8 @@ def _functions(run: Run) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
 def _indexed(run: Run, units: _Units, times: np.ndarray, H: np.ndarray, Phi: np.ndarray, G: np.ndarray, A: np.ndarray,
              B: np.ndarray, K: np.ndarray, fields: Fields | None = None) -> OrderParameters:
     shape = (run.task.steps, run.task.batch) * 2
-    every = [kernel.reshape(*kernel.shape[:-2], *shape) for kernel in (H, Phi, G, A, B, K)]
-    values = dict(zip(NUMBERS, (units.f, units.Delta, *every)))
-    return OrderParameters(run, times, **values, fields=fields)
+    H, Phi, G, A, B, K = (kernel.reshape(*kernel.shape[:-2], *shape) for kernel in (H, Phi, G, A, B, K))
+    return OrderParameters(run, times, units.f, units.Delta, H, Phi, G, A, B, K, fields)
 
 
 def _joined(parts: list[Fields]) -> Fields:

@@ -89,8 +89,8 @@ def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> Ord
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
         return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), np.split(values, ends[:-1]))}
 
-    return OrderParameters(last, steps / coarsest, **split(found.limit), standard_errors=split(found.standard_error),
-                           bias_bounds=split(found.bias_bound))
+    return OrderParameters(last, steps / coarsest, **split(found.limit), fields=None,
+                           standard_errors=split(found.standard_error), bias_bounds=split(found.bias_bound))
 
 
 def _at(one: OrderParameters, name: str, locations: dict[str, np.ndarray]) -> np.ndarray:

@@ -202,8 +202,9 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
     own = SIGN if optimizer == "muon" else optimizer
     power = float(depth_choices(recipe, optimizer, own).branch)
     made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
-    small = sum(map(prod, found.shapes.values())) <= LARGEST
-    return _tested(made, recipe, make, base, target, batch) if small else made
+    if sum(map(prod, found.shapes.values())) > LARGEST:
+        return made
+    return _tested(made, recipe, make, base, target, batch)
 
 
 def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, target: Config,

@@ -85,9 +85,9 @@ class Tape:
     """Operations in order, and what is known of every tensor by its number.
 
     values: number -> tensor, with what it held when it was made; layouts: number -> shape and strides; makers: number
-    -> the operation that made it; parameters, buffers: number -> name; returned: number -> modules that returned it;
-    answers: what ``.item()`` said, in order; edges: number of a tensor that was written over -> its place in torch's
-    own graph; output: number of the model's output; on_meta: whether values are absent.
+    -> the operation that made it; parameters: number -> name; returned: number -> modules that returned it; answers:
+    what ``.item()`` said, in order; edges: number of a tensor that was written over -> its place in torch's own graph;
+    output: number of the model's output; on_meta: whether values are absent.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -96,7 +96,6 @@ class Tape:
     makers: dict[int, int] = field(default_factory=dict)
     parameters: dict[int, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    buffers: dict[int, str] = field(default_factory=dict)
     inputs: set[int] = field(default_factory=set)
     returned: dict[int, list[str]] = field(default_factory=dict)
     answers: list[object] = field(default_factory=list)
@@ -273,9 +272,8 @@ def record_call(model: Model, call: Callable[[], object], batch: object,
     for name, parameter in ((plain_name(name), one) for name, one in model.named_parameters()):
         tape.parameters[recorder.number(parameter)] = name
         tape.shapes[name] = tuple(parameter.shape)
-    for name, buffer in model.named_buffers():
-        if id(buffer) not in recorder.known:
-            tape.buffers[recorder.number(buffer)] = name
+    for buffer in model.buffers():
+        recorder.number(buffer)
     recorder.take(batch)
     with recorder.names(model), recorder.one_run(model), torch.enable_grad(), recorder:
         returned = call()
