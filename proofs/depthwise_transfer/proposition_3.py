@@ -12,8 +12,8 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
-from ._letters import Letters
 from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
                                     KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Ch, Delta, Mirrored, c, ell, s,
                                     sigma, t, tau, u)
