@@ -72,7 +72,8 @@ def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: Ch
                     stream.branches.append(StreamBranch(len(stream.branches), other, number, op, k))
     if stream.branches:
         _own(graph, norms, uses, stream, on_path)
-        stream.first, stream.last = _first(graph, stream, on_path), _last(graph, norms, stream)
+        first = stream.branches[0]  # of which all that it needs is its own
+        stream.first, stream.last = min([first.where, *first.reads]), _last(graph, norms, stream)
     for k, op_index in enumerate(path.ops):
         op = graph.tape.ops[op_index]
         if stream.branches and stream.first <= k <= stream.last and op.call is not None:
@@ -107,16 +108,6 @@ def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: Stream, 
         branch.signature = tuple(op.name for op in ops if op.call is not None)
         branch.reads = tuple(sorted({on_path[number] for op in ops for number in op.inputs if number in on_path}))
         branch.ends = find_branch_end(graph, norms, by_op, branch.end, set(branch.ops))
-
-
-def _first(graph: Graph, stream: Stream, on_path: dict[int, int]) -> int:
-    """Where the stream forks for the first branch."""
-    return min([stream.branches[0].where, *_all_reads(graph, stream.branches[0], on_path)])
-
-
-def _all_reads(graph: Graph, branch: StreamBranch, on_path: dict[int, int]) -> list[int]:
-    return [on_path[number] for i in graph.cone(branch.end, set(on_path)) for number in graph.tape.ops[i].inputs
-            if number in on_path]
 
 
 def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:
