@@ -99,7 +99,7 @@ class ReportOptions:
 
     @property
     def numbers(self) -> Json:
-        """Of the setup."""
+        """Those of the setup."""
         return self.setup.numbers
 
     def command(self) -> str:

@@ -65,7 +65,7 @@ class FinishedStages:
 
 @dataclass
 class Results(FinishedStages):
-    """Of a report on a residual network."""
+    """Everything a report on a residual network is written from."""
 
     refusing: ClassVar[str] = "this network"
 

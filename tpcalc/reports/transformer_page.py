@@ -25,7 +25,7 @@ COLORS = (BLUE, ORANGE, GREEN, GRAY, "#cc79a7")
 
 @dataclass
 class TransformerResults(FinishedStages):
-    """Of a report on transformers."""
+    """Everything a report on transformers is written from."""
 
     refusing: ClassVar[str] = "these exponents"
 
