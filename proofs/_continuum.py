@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
-import numpy as np
 import sympy as sp
 
 import tpcalc as tp
 from tpcalc._checks import symbolic
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
+from ._letters import Letters
 
 
 class _Limit(sp.Expr):
@@ -52,40 +51,6 @@ def value(node: sp.Basic, numbers: Mapping[sp.Basic, Any], run: tp.Run, breaks: 
 
     breaks: where integrands may jump, the layer times of sources.
     """
-    def of(part: sp.Basic, more: Mapping[sp.Basic, Any] = {}) -> float:
-        return value(part, {**numbers, **more}, run, breaks)
-
-    if isinstance(node, sp.Symbol):
-        return numbers[node]
-    if isinstance(node, (sp.Add, sp.Mul)):
-        terms = [of(part) for part in node.args]
-        return float(np.sum(terms) if isinstance(node, sp.Add) else np.prod(terms))
-    if isinstance(node, GammaLimit):
-        t, r, a, b = (int(of(i)) for i in node.args[:4])
-        return run.gamma(t, r, a, b, of(node.args[4]), of(node.args[5]))
-    if isinstance(node, CLimit):
-        t, s, a = (int(of(i)) for i in node.args[:3])
-        return run.c(t, s, a, of(node.args[3]))
-    if isinstance(node, Indicator):
-        return float(all(bool(c.func(sp.Float(of(c.lhs)), sp.Float(of(c.rhs)))) for c in node.args))
-    if isinstance(node, sp.Sum):
-        return _sum(node.function, list(node.limits), numbers, run, breaks)
-    if isinstance(node, sp.Integral):
-        (variable, first, last), = node.limits
-        low, high = of(first), of(last)
-        ends = sorted({low, high, *(x for x in breaks if low < x < high)})
-        total = 0.0
-        for left, right in zip(ends, ends[1:]):
-            for x, w in zip(NODES, WEIGHTS):
-                total += w * (right - left) / 2 * of(node.function, {variable: (left + right + x * (right - left)) / 2})
-        return total
-    return float(node)
-
-
-def _sum(body: sp.Expr, limits: list[Any], numbers: Mapping[sp.Basic, Any], run: tp.Run,
-         breaks: tuple[float, ...]) -> float:
-    if not limits:
-        return value(body, numbers, run, breaks)
-    index, first, last = limits[-1]
-    low, high = (int(value(end, numbers, run)) for end in (first, last))
-    return sum((_sum(body, limits[:-1], {**numbers, index: i}, run, breaks) for i in range(low, high + 1)), 0.0)
+    known: dict[str, Callable[..., Any]] = {
+        "GammaLimit": run.gamma, "CLimit": run.c, "Indicator": lambda *conditions: float(all(conditions))}
+    return float(Letters(known, numbers, bound=breaks).of(node))

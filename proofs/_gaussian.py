@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from tpcalc.gaussian import Expectation
+
+from ._rewriting import Rewriting, of_nodes
 
 U, V, C = sp.symbols("u v c", real=True)
 A, B = sp.symbols("a b", positive=True)
@@ -36,70 +37,37 @@ def mean(body: sp.Expr) -> sp.Expr:
     return Expectation(body, VARIABLES, MATRIX)
 
 
-@dataclass(frozen=True)
-class ByDensity:
-    """E[F] is the integral of p F."""
-
-    name = "density"
-    reason = "the definition of an expectation"
-    source = "definition"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Expectation), lambda e: Integral(P * e.body))
+BY_DENSITY = Rewriting("density", "the definition of an expectation", "definition",
+                       of_nodes(Expectation, lambda e: Integral(P * e.body)))
+READ = Rewriting("expectation", "the definition of an expectation, read backwards", "definition",
+                 of_nodes(Integral, lambda e: mean(e.args[0] / P)))
 
 
-@dataclass
-class OfDensity:
+def of_density(left: sp.Expr, right: sp.Expr, reason: str) -> Rewriting:
     """``left = right``, an identity of the density and its derivatives, is used inside integrals.
 
     Raises ``ValueError`` where it does not hold for the density that is written out.
     """
-
-    left: sp.Expr
-    right: sp.Expr
-    reason: str
-    name = "identity of the density"
-    source = "differentiation"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        difference = (self.left - self.right).subs(P, WRITTEN).doit() / WRITTEN
+    def apply(expression: sp.Expr) -> sp.Expr:
+        difference = (left - right).subs(P, WRITTEN).doit() / WRITTEN
         if sp.simplify(difference) != 0:
-            raise ValueError(f"{self.left} = {self.right} does not hold for the Gaussian density")
-        return expression.replace(
-            lambda e: isinstance(e, Integral),
-            lambda e: _split(Integral(sp.expand(e.args[0] / self.left * self.right))))
+            raise ValueError(f"{left} = {right} does not hold for the Gaussian density")
+        return of_nodes(Integral, lambda e: _split(Integral(sp.expand(e.args[0] / left * right))))(expression)
+    return Rewriting("identity of the density", reason, "differentiation", apply)
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Integration by parts: derivatives of p in u, v go over to its factor, with a sign for each."""
-
-    name = "integration by parts"
-    reason = "p falls faster than the other factor grows, so that nothing is left at infinity"
-    source = "analysis"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Integral), self._moved)
-
-    def _moved(self, integral: Integral) -> sp.Expr:
-        body = integral.args[0]
-        slopes = [f for f in sp.Mul.make_args(body) if isinstance(f, sp.Derivative) and f.expr == P]
-        if len(slopes) != 1:
-            return integral
-        slope, = slopes
-        return (-1) ** len(slope.variables) * Integral(P * sp.diff(body / slope, *slope.variables))
+def _by_parts(integral: Integral) -> sp.Expr:
+    """Derivatives of p in u, v go over to its factor, with a sign for each."""
+    body = integral.args[0]
+    slopes = [f for f in sp.Mul.make_args(body) if isinstance(f, sp.Derivative) and f.expr == P]
+    if len(slopes) != 1:
+        return integral
+    slope, = slopes
+    return (-1) ** len(slope.variables) * Integral(P * sp.diff(body / slope, *slope.variables))
 
 
-@dataclass(frozen=True)
-class Read:
-    """The integral of p F is E[F]."""
-
-    name = "expectation"
-    reason = "the definition of an expectation, read backwards"
-    source = "definition"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Integral), lambda e: mean(e.args[0] / P))
+PARTS = Rewriting("integration by parts", "p falls faster than the other factor grows, so that nothing is left at "
+                  "infinity", "analysis", of_nodes(Integral, _by_parts))
 
 
 def _split(integral: Integral) -> sp.Expr:

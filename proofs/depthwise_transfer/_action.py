@@ -12,8 +12,8 @@ import sympy as sp
 from tpcalc._types import Value
 from tpcalc.ledger import Equation
 
+from .._letters import Letters
 from ._fields import Field, fields, mean_of
-from ._letters import Letters
 from .finite_network import BACKWARD, FORWARD, c, depth, ell, s, t
 
 T = sp.Symbol("T", integer=True)

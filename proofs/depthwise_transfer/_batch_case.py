@@ -8,8 +8,8 @@ import numpy as np
 
 import tpcalc as tp
 
+from .._letters import Letters
 from ._linear_case import TIMES, curve
-from ._letters import Letters
 
 MU0, ETA0 = 0.7, 0.8
 C = MU0 * ETA0

@@ -10,8 +10,8 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc._types import Value
 
+from .._letters import Letters
 from ._fields import Slope
-from ._letters import Letters
 from ._stochastic_equations import Mirrored, c, ddphi, dphi, g, h, phi, s, t, tau
 
 MU0, ETA0, TAU, DEPTH = 0.7, 0.8, 0.4, 6

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Mapping
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from .._matrices import value
+from .._rewriting import Rewriting, of_nodes
 from ..tpcalc.reflection_form import EPS, RHO, UPDATE
 
 Q_, L_ = sp.symbols("q L", positive=True)  # q = 1 + 1/L
@@ -26,21 +26,13 @@ class Part(sp.Expr):
         return rf"\left[{printer.doprint(matrix)}\right]_{{{i}{j}}}"
 
 
-@dataclass
-class WriteOut:
+def write_out(matrices: Mapping[sp.Expr, sp.Matrix]) -> Rewriting:
     """The entry of a product of 2 x 2 matrices; 1/L = eps^2 = eps g is written q - 1."""
-
-    matrices: Mapping[sp.Expr, sp.Matrix]
-    name = "write out"
-    reason = "two steps, one input: 2 x 2 matrices; $\\epsilon^2 = \\epsilon g = q - 1$"
-    source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.replace(lambda e: isinstance(e, Part), self._entry))
-
-    def _entry(self, part: sp.Expr) -> sp.Expr:
+    def entry(part: Part) -> sp.Expr:
         matrix, i, j = part.args
-        return matrix_value(matrix, self.matrices)[int(i), int(j)]
+        return matrix_value(matrix, matrices)[int(i), int(j)]
+    return Rewriting("write out", "two steps, one input: 2 x 2 matrices; $\\epsilon^2 = \\epsilon g = q - 1$",
+                     "algebra", lambda expression: sp.expand(of_nodes(Part, entry)(expression)))
 
 
 def matrix_value(node: sp.Expr, known: Mapping[sp.Expr, sp.Matrix]) -> Any:
@@ -59,87 +51,59 @@ def collected(expression: sp.Expr) -> sp.Expr:
     return sp.factor(sp.powsimp(expression))
 
 
-@dataclass
-class Insert:
-    """Put in what functions of the layer, or of layer time, have been found to be."""
+def insert(found: Mapping[sp.Expr, sp.Expr]) -> Rewriting:
+    """Put in what functions of the layer, or of layer time, have been found to be, f(l) or f(tau) -> its value."""
+    values = {f.func: (f.args[0], value) for f, value in found.items() if isinstance(f, AppliedUndef)}
 
-    found: Mapping[sp.Expr, sp.Expr]  # f(l) or f(tau) -> its value
-    name = "insert"
-    reason = "found before"
-    source = "algebra"
-
-    def __post_init__(self) -> None:
-        self.found = {f: value for f, value in self.found.items() if isinstance(f, AppliedUndef)}
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        values = {target.func: (target.args[0], value) for target, value in self.found.items()}
+    def apply(expression: sp.Expr) -> sp.Expr:
         return collected(expression.replace(
             lambda e: getattr(e, "func", None) in values,
             lambda e: values[e.func][1].subs(values[e.func][0], e.args[0])))
+    return Rewriting("insert", "found before", "algebra", apply)
 
 
-@dataclass
-class Recurrence:
+def solve_recurrence(unknown: sp.Expr, start: sp.Expr, forward: bool) -> Rewriting:
     """y_k = a y_(k-1) + s_k gives y_k = a^k y_0 + sum_(j <= k) a^(k-j) s_j; k counts layers from where y is known.
 
     unknown: y(l); start: y at layer 0, or, for backward ones, y at layer L; the expression is y(l), or y(l - 1).
     """
-
-    unknown: sp.Expr
-    start: sp.Expr
-    forward: bool
-    name = "solve the recurrence"
-    source = "algebra"
-
-    def __post_init__(self) -> None:
-        self.reason = "from the first layer on" if self.forward else "from the last layer back"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
+    def apply(expression: sp.Expr) -> sp.Expr:
         j = sp.Symbol("j", integer=True, positive=True)
-        passed = LAYER if self.forward else L_ - LAYER
-        before = self.unknown.subs(LAYER, LAYER - 1) if self.forward else self.unknown
+        passed = LAYER if forward else L_ - LAYER
+        before = unknown.subs(LAYER, LAYER - 1) if forward else unknown
         factor = sp.expand(expression).coeff(before)
         source = sp.expand(expression - factor * before)
         if source.has(before.func) or factor.has(LAYER):
             raise ValueError(f"{expression}: no recurrence of first order in {before} with a constant factor")
-        shifted = source.subs(LAYER, j if self.forward else L_ - j + 1)
+        shifted = source.subs(LAYER, j if forward else L_ - j + 1)
         terms = sp.powsimp(sp.expand(shifted * factor**-j))
         total = sp.summation(sp.expand(terms), (j, 1, passed))
-        return sp.powsimp(factor**passed) * (self.start + collected(total))
+        return sp.powsimp(factor**passed) * (start + collected(total))
+    return Rewriting("solve the recurrence", "from the first layer on" if forward else "from the last layer back",
+                     "algebra", apply)
 
 
-@dataclass
-class LayerTime:
+def _to_layer_time(expression: sp.Expr) -> sp.Expr:
     """The change over one layer times L, as L grows: layers become layer time, q becomes 1."""
-
-    name = "layers to layer time"
-    reason = "$l = \\tau L$, $L \\to \\infty$: neighboring layers have one limit"
-    source = "Tensor Programs VI, proposition C.4"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        joined = expression.subs(LAYER - 1, LAYER)
-        return sp.expand(sp.cancel(sp.together(sp.expand(joined))).subs(Q_, 1).subs(LAYER, TAU))
+    joined = expression.subs(LAYER - 1, LAYER)
+    return sp.expand(sp.cancel(sp.together(sp.expand(joined))).subs(Q_, 1).subs(LAYER, TAU))
 
 
-@dataclass
-class VariationOfConstants:
+LAYER_TIME = Rewriting("layers to layer time", "$l = \\tau L$, $L \\to \\infty$: neighboring layers have one limit",
+                       "Tensor Programs VI, proposition C.4", _to_layer_time)
+
+
+def variation_of_constants(unknown: sp.Expr, start: sp.Expr, forward: bool) -> Rewriting:
     """y' = a y + s(tau), a a number: y is e^(a tau) times y(0) and the integral of e^(-a tau) s; or from tau = 1."""
+    end = 0 if forward else 1
 
-    unknown: sp.Expr
-    start: sp.Expr
-    forward: bool
-    name = "variation of constants"
-    source = "algebra"
-
-    def __post_init__(self) -> None:
-        self.reason = f"the value at $\\tau = {0 if self.forward else 1}$ is ${sp.latex(self.start)}$"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
+    def apply(expression: sp.Expr) -> sp.Expr:
         expression = sp.expand(expression)
-        rate, sigma, end = expression.coeff(self.unknown), sp.Symbol("sigma", positive=True), 0 if self.forward else 1
-        source = sp.expand(expression - rate * self.unknown)
-        if not rate.is_number or source.has(self.unknown.func):
-            raise ValueError(f"{expression}: not linear in {self.unknown} with a constant rate")
+        rate, sigma = expression.coeff(unknown), sp.Symbol("sigma", positive=True)
+        source = sp.expand(expression - rate * unknown)
+        if not rate.is_number or source.has(unknown.func):
+            raise ValueError(f"{expression}: not linear in {unknown} with a constant rate")
         inside = sp.powsimp(sp.expand(sp.exp(-rate * sigma) * source.subs(TAU, sigma)))
         integral = sp.integrate(inside, (sigma, end, TAU))
-        return sp.exp(rate * (TAU - end)) * (self.start + collected(sp.exp(rate * end) * integral))
+        return sp.exp(rate * (TAU - end)) * (start + collected(sp.exp(rate * end) * integral))
+    return Rewriting("variation of constants", f"the value at $\\tau = {end}$ is ${sp.latex(start)}$", "algebra", apply)

@@ -10,7 +10,7 @@ import sympy as sp
 from tpcalc.calculus import Derivation
 
 from ..tpcalc.reflection_form import BACKWARD, FORWARD, DirectionSymbols, derived
-from ._rules import L_, LAYER, Insert, Part, Recurrence, WriteOut, matrix_value
+from ._rules import L_, LAYER, Part, insert, matrix_value, solve_recurrence, write_out
 
 ETA, Y, CHI = sp.symbols("eta y chi", real=True)   # chi: the loss derivative after the step
 U = sp.Symbol("u", real=True)                      # learning rate of the read-in, in units of eta
@@ -74,7 +74,7 @@ class Unknown:
     def recurrence(self, derivation: Derivation) -> sp.Expr:
         """y at the next node, in terms of everything at the nodes before."""
         value = next(equation.value for equation in derived()[1] if equation.target == self.of)
-        return derivation.apply(WriteOut(matrices()), self.after, Part(value, self.row, self.column) / self.size)
+        return derivation.apply(write_out(matrices()), self.after, Part(value, self.row, self.column) / self.size)
 
 
 def unknowns(u: sp.Expr = U) -> tuple[Unknown, ...]:
@@ -93,7 +93,7 @@ def kernel(derivation: Derivation, forward: bool) -> sp.Expr:
     value = next(equation.value for equation in derived()[1] if equation.target == side.C)
     target = H1(LAYER - 1) if forward else G1(LAYER)
     size = sp.Integer(1) if forward else CHI**2
-    found = derivation.apply(WriteOut(matrices()), target, Part(value, 1, 1) / size)
+    found = derivation.apply(write_out(matrices()), target, Part(value, 1, 1) / size)
     return found.subs(LAYER, LAYER + 1) if forward else found
 
 
@@ -101,11 +101,11 @@ def by_layers(derivation: Derivation, u: sp.Expr) -> dict[sp.Expr, sp.Expr]:
     """Everything as functions of the layer: f(l) -> its value."""
     found: dict[sp.Expr, sp.Expr] = {}
     for one in unknowns(u):
-        value = derivation.apply(Insert(found), one.after, one.recurrence(derivation))
+        value = derivation.apply(insert(found), one.after, one.recurrence(derivation))
         target = one.function(LAYER)
-        found[target] = derivation.apply(Recurrence(target, one.start, one.forward), target, value)
+        found[target] = derivation.apply(solve_recurrence(target, one.start, one.forward), target, value)
     changes(derivation, found, LAYER)
-    found[F1] = derivation.apply(Insert(found), F1, -Y * P(L_))
+    found[F1] = derivation.apply(insert(found), F1, -Y * P(L_))
     return found
 
 
@@ -113,4 +113,4 @@ def changes(derivation: Derivation, found: dict[sp.Expr, sp.Expr], where: sp.Exp
     """Add H_1 - H_0 and G_1 - G_0."""
     for new, old, forward in ((H1, H0, True), (G1, G0, False)):
         value = kernel(derivation, forward).subs(LAYER, where)
-        found[new(where) - old(where)] = derivation.apply(Insert(found), new(where) - old(where), value - old(where))
+        found[new(where) - old(where)] = derivation.apply(insert(found), new(where) - old(where), value - old(where))

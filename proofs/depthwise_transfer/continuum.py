@@ -12,10 +12,10 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Rate, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._batch_case import BATCH, C as BATCH_C, ETA0, MU0, batch_case
 from ._fields import fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
-from ._letters import Letters
 from .written_forms import DEPTH, layers
 
 DEPTHS, WIDTH, SEEDS = (8, 16, 32, 64, 128), 128, 48

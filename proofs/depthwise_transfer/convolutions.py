@@ -10,8 +10,8 @@ import sympy as sp
 from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
+from .._letters import Letters
 from ._fields import fields, mean_of
-from ._letters import Letters
 
 POSITIONS, REACH, L, WIDTH, SEEDS, STEPS, MU0, ETA0 = 4, 1, 3, 64, 60, 3, 0.8, 0.5
 a, b, d, e, t, s, ell = sp.symbols("a b d e t s ell", integer=True)

@@ -12,8 +12,8 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._fields import Slope, fields
-from ._letters import Letters
 
 DEPTH, STEPS, RATE, SAMPLES, BATCHES, BLOCK = 6, 3, 1.5, 4096, 16, 3
 t, s, v, ell, k, m = sp.symbols("t s v ell k m", integer=True)
@@ -83,8 +83,7 @@ def evidence() -> Evidence:
     for later, step in ((1, 0), (1, 1), (2, 1)):
         value, right, error = compared(later, step, BACKWARD)
         numbers.append(MeasuredNumber(f"B_{later}{step} of block {BLOCK} of {DEPTH}, tanh, by causality, {BATCHES} "
-                                      f"batches of "
-                                      "particles, against derivatives of fields", value, error, right))
+                                      "batches of particles, against derivatives of fields", value, error, right))
     return Evidence(tuple(numbers))
 
 

@@ -13,9 +13,9 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._finite_network import D, L, N, STEPS, Trained, train
 from ._fields import fields, mean_of
-from ._letters import Letters
 
 ROUND_OFF, BETA, DECAYED = 1e-12, 0.6, 0.3
 t, s, v, ell = sp.symbols("t s v ell", integer=True)

@@ -11,9 +11,9 @@ import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Rate, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._action import BLOCKS, STEPS, A, B, G, Gh, Phi, Phih, Sites, T, Z, g, h, phi
 from ._fields import fields, mean_of
-from ._letters import Letters
 from .finite_network import Delta, c, depth, ell, s, t
 from .path_integral import DEPTH, SCALING, TASK, slope, solved
 

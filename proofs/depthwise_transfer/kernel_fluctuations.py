@@ -11,9 +11,9 @@ import sympy as sp
 from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
+from .._letters import Letters
 from ._action import Sites
 from ._fields import fields, mean_of
-from ._letters import Letters
 
 DEPTH, WIDTH, NETWORKS, SAMPLES, START = 3, 128, 3000, 200_000, 1.4
 ell, k, j, L = sp.symbols("ell k j L", integer=True)

@@ -11,10 +11,10 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._batch_case import BATCH, C, batch_case
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C as SINGLE, TAU, case, curve
-from ._letters import Letters
 
 x, y, z, t, s, v = sp.symbols("x y z t s v", integer=True)
 tau, location, sigma, rho = sp.symbols("tau {\\tau'} sigma rho", real=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Callable
 
@@ -18,24 +17,16 @@ from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witn
 from tpcalc.ledger.entry import line
 
 from .._line import DEPTH_MUP, relative
-from ..tpcalc.reflection_form import Substitute
-from ._rules import L_, LAYER, Q_, TAU, Insert, LayerTime, VariationOfConstants
+from .._rewriting import Rewriting
+from ..tpcalc.reflection_form import substitute
+from ._rules import L_, LAYER, LAYER_TIME, Q_, TAU, insert, variation_of_constants
 from ._two_steps import ETA, F1, G0, G1, H0, H1, P, S, U, Y, by_layers, changes, kernel, unknowns
 from .one_step_finite_depth import trained
 
 RATE, TARGET = 0.75, 0.5  # of the witnesses
 
 
-@dataclass
-class ProductRule:
-    """Derivatives of sums and products of functions of layer time."""
-
-    name = "product rule"
-    reason = "calculus"
-    source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.doit())
+PRODUCT_RULE = Rewriting("product rule", "calculus", "algebra", lambda expression: sp.expand(expression.doit()))
 
 
 @lru_cache(maxsize=None)
@@ -44,11 +35,11 @@ def derivation() -> tuple[Derivation, dict[sp.Expr, sp.Expr]]:
     for one in unknowns():
         here, sign = one.function(TAU), 1 if one.forward else -1
         change = sign * (one.recurrence(steps) - one.before) / (Q_ - 1)
-        slope = slopes[here.diff(TAU)] = steps.apply(LayerTime(), here.diff(TAU), change)
-        value = steps.apply(Insert(found), here, slope)
-        found[here] = steps.apply(VariationOfConstants(here, one.start, one.forward), here, value)
+        slope = slopes[here.diff(TAU)] = steps.apply(LAYER_TIME, here.diff(TAU), change)
+        value = steps.apply(insert(found), here, slope)
+        found[here] = steps.apply(variation_of_constants(here, one.start, one.forward), here, value)
     changes(steps, found, TAU)
-    found[F1] = steps.apply(Insert(found), F1, -Y * P(TAU).subs(TAU, 1))
+    found[F1] = steps.apply(insert(found), F1, -Y * P(TAU).subs(TAU, 1))
     found[H1(TAU).diff(TAU)] = _slope_of_the_kernel(steps, found, slopes)
     return steps, found
 
@@ -57,12 +48,12 @@ def _slope_of_the_kernel(steps: Derivation, found: dict[sp.Expr, sp.Expr], slope
     """H_1' by H_1 itself and what is known."""
     whole = kernel(steps, True).subs(LAYER, TAU)
     left = H1(TAU).diff(TAU)
-    value = steps.apply(ProductRule(), left, sp.Derivative(whole, TAU))
+    value = steps.apply(PRODUCT_RULE, left, sp.Derivative(whole, TAU))
     for function in (S, P, G0):
         slope = function(TAU).diff(TAU)
-        value = steps.apply(Substitute(slope, slopes[slope], "its equation"), left, value)
-    value = steps.apply(Substitute(S(TAU), H1(TAU) - (whole - S(TAU)), "the kernel at a node"), left, value)
-    return steps.apply(Insert({f(TAU): found[f(TAU)] for f in (H0, G0, P)}), left, value)
+        value = steps.apply(substitute(slope, slopes[slope], "its equation"), left, value)
+    value = steps.apply(substitute(S(TAU), H1(TAU) - (whole - S(TAU)), "the kernel at a node"), left, value)
+    return steps.apply(insert({f(TAU): found[f(TAU)] for f in (H0, G0, P)}), left, value)
 
 
 def equation(target: sp.Expr) -> Equation:

@@ -34,9 +34,8 @@ def evidence() -> Evidence:
         weights = {"U": net.W0[0].T, "W": net.W[0] / np.sqrt(N), "nV": net.w[0]}
         run = tp.train(raw.problem, method=tp.methods.Dense(weights=weights))
         numbers.append(MeasuredNumber(f"outputs of a network of width {N}, {D} inputs, {L} blocks, less those of the "
-                                      f"mapped "
-                                      f"problem: ends {'trained' if ends else 'frozen'}, momentum {beta:g}, decay "
-                                      f"{decay:g}",
+                                      f"mapped problem: ends {'trained' if ends else 'frozen'}, momentum {beta:g}, "
+                                      f"decay {decay:g}",
                                       float(np.max(np.abs(raw.output_scale * run.outputs[..., 0] - net.f))), 1e-12,
                                       0.0))
     return Evidence(tuple(numbers))

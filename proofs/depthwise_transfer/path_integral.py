@@ -13,9 +13,9 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._action import ACTION, HAMILTONIAN, SADDLE, STEPS, A, G, Phi, Sites, T, Z, chih, g, h, jh, xih
 from ._fields import Slope, fields, mean_of
-from ._letters import Letters
 from .finite_network import ell, s, t
 
 TASK, DEPTH, SCALING = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5]), 2, tp.theory.DepthwiseScaling(mu0=0.7, eta0=0.8)

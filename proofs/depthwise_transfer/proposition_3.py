@@ -12,8 +12,8 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
-from ._letters import Letters
 from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
                                     KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Ch, Delta, Mirrored, c, ell, s,
                                     sigma, t, tau, u)
@@ -174,11 +174,10 @@ ENTRY = Entry(
            "(88), (90), (91) and (131)",
     says="One input a step, in discrete time; $u$ and $r$ are Brownian in layer time with covariances $\\Phi$ and "
          "$G$, and $c = \\eta_0 \\mu_0$. The fields are not adapted: what comes back from deeper layers at earlier "
-         "steps makes $h_t(\\tau)$ depend on noise beyond $\\tau$, and $g_t(\\tau)$ on noise before it. So the "
-         "slopes of kernels have Stein terms beside those of It\\^o's rule, with $J_{ts}$ and $R_{ts}$ the "
-         "derivatives of $h_t$ and $g_t$ in the noise that they anticipate. In linear networks they vanish at the "
-         "first two steps, and both sides are known exactly; responses and covariances are measured on real "
-         "networks.",
+         "steps makes $h_t(\\tau)$ depend on noise beyond $\\tau$, and $g_t(\\tau)$ on noise before it. So the slopes "
+         "of kernels have Stein terms beside those of It\\^o's rule, with $J_{ts}$ and $R_{ts}$ the derivatives of "
+         "$h_t$ and $g_t$ in the noise that they anticipate. In linear networks they vanish at the first two steps, "
+         "and both sides are known exactly; responses and covariances are measured on real networks.",
     statement=lambda: EQUATIONS,
     assumptions=("width to infinity, then depth", "frozen embedding and readout", "$\\alpha = 1/2$, rate 0", "plain "
                  "gradient descent"),

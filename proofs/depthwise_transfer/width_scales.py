@@ -9,8 +9,8 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
+from .._letters import Letters
 from ._fields import fields
-from ._letters import Letters
 
 L, WIDTHS, SEEDS, ETA0, MU0, XI = 3, (32, 64, 128, 256), 32, 0.7, 1.3, 1.1
 ell = sp.Symbol("ell", integer=True)

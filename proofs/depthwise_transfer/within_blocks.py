@@ -11,8 +11,8 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._fields import fields
-from ._letters import Letters
 
 N, L, K, STEPS, MU0, ETA0 = 12, 2, 3, 3, 0.8, 0.5
 t, s, ell, k, last = sp.symbols("t s ell k K", integer=True)

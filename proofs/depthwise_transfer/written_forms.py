@@ -12,9 +12,9 @@ from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import Letters
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
-from ._letters import Letters
 from ._stochastic_equations import BACKWARD
 from .proposition_3 import by_read_in, pushed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import A, B, C, MATRIX, U, V, VARIABLES, random_covariance
 from .._line import relative
+from .._rewriting import Rewriting, of_nodes
 
 LAW = Gaussians.from_matrix(VARIABLES, MATRIX).given(V)
 GAIN, K = LAW.mean[U].coeff(V), sp.Symbol("k", real=True)
@@ -29,31 +29,14 @@ class Cov(sp.Expr):
         return rf"\mathrm{{Cov}}\left({', '.join(map(printer.doprint, self.args))}\right)"
 
 
-@dataclass(frozen=True)
-class Bilinear:
-    """Cov(u - k v, .) through the covariances of u and v."""
-
-    name = "bilinearity"
-    reason = "covariances are bilinear"
-    source = "definition"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        def value(covariance: Cov) -> sp.Expr:
-            rows = [sp.Matrix([form.coeff(v) for v in VARIABLES]) for form in covariance.args]
-            return sp.expand((rows[0].T * MATRIX * rows[1])[0])
-        return expression.replace(lambda e: isinstance(e, Cov), value)
+def _by_entries(covariance: Cov) -> sp.Expr:
+    rows = [sp.Matrix([form.coeff(v) for v in VARIABLES]) for form in covariance.args]
+    return sp.expand((rows[0].T * MATRIX * rows[1])[0])
 
 
-@dataclass(frozen=True)
-class Gain:
-    """k = c / b."""
-
-    name = "the factor"
-    reason = "it is the one for which nothing that is left correlates with $v$"
-    source = "elimination"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.subs(K, GAIN))
+BILINEAR = Rewriting("bilinearity", "covariances are bilinear", "definition", of_nodes(Cov, _by_entries))
+GAIN_FOUND = Rewriting("the factor", "it is the one for which nothing that is left correlates with $v$", "elimination",
+                       lambda expression: sp.expand(expression.subs(K, GAIN)))
 
 
 def statement() -> Equations:
@@ -64,9 +47,7 @@ def statement() -> Equations:
 def derive() -> Proof:
     derivation, rest = Derivation(), U - K * V
     for other, written in ((V, V), (REST, rest)):
-        value = Cov(rest, written)
-        for rule in (Bilinear(), Gain()):
-            value = derivation.apply(rule, Cov(REST, other), value)
+        derivation.through((BILINEAR, GAIN_FOUND), Cov(REST, other), Cov(rest, written))
 
     def numbers(rng: np.random.Generator) -> float:
         """The factor that least squares find, and what it leaves."""

@@ -23,9 +23,7 @@ def statement() -> Equations:
 
 def derive() -> Proof:
     derivation = Derivation()
-    value = FOURTH
-    for rule in map(Stein, VARIABLES[:3]):
-        value = derivation.apply(rule, FOURTH, value)
+    value = derivation.through(map(Stein, VARIABLES[:3]), FOURTH, FOURTH)
 
     def numbers(rng: np.random.Generator) -> float:
         covariance = random_covariance(rng, 4)

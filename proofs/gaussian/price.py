@@ -9,7 +9,7 @@ from tpcalc.calculus import Derivation
 from tpcalc.gaussian import Price
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
-from .._gaussian import (A, C, F, MATRIX, P, U, V, Integral, OfDensity, Parts, Read, exact_mean, mean,
+from .._gaussian import (A, C, F, MATRIX, P, PARTS, READ, U, V, Integral, exact_mean, mean, of_density,
                          random_covariance, random_polynomial)
 from .._line import relative
 
@@ -27,8 +27,7 @@ def derive() -> Proof:
     for parameter, (u, v), share in CASES:
         left = sp.Derivative(mean(F), parameter)
         value = Integral(P.diff(parameter) * F)  # F does not know the covariance
-        for rule in (OfDensity(P.diff(parameter), share * P.diff(u, v), HEAT), Parts(), Read()):
-            value = derivation.apply(rule, left, value)
+        derivation.through((of_density(P.diff(parameter), share * P.diff(u, v), HEAT), PARTS, READ), left, value)
 
     def numbers(rng: np.random.Generator) -> float:
         """The mean of a polynomial of degree 4 is quadratic in the covariance: central differences are exact."""

@@ -13,27 +13,26 @@ from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import A, B, C, MATRIX, U, V, VARIABLES, mean, random_covariance
 from .._line import relative
+from .._rewriting import Rewriting
 
 SIGNS = sp.sign(U) * sp.sign(V)
 SLOPE = sp.Derivative(mean(SIGNS), C)
 
 
-class Integrated:
-    """It is the slope of the closed form: both are 0 at c = 0, so that the forms agree."""
-
-    name = "the slope of an arcsine"
-    reason = "both sides are 0 at $c = 0$, where $u$ and $v$ are independent and signs have mean 0"
-    source = "calculus"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        slope = closed().diff(C)
-        if sp.simplify(expression - slope) != 0 or closed().subs(C, 0) != 0:
-            raise ValueError(f"{expression} is not the slope of {closed()}")
-        return slope
-
-
 def closed() -> sp.Expr:
     return expectation(SIGNS, Gaussians.from_matrix(VARIABLES, MATRIX))
+
+
+def _slope_of_closed(expression: sp.Expr) -> sp.Expr:
+    """Both are 0 at c = 0, so that the forms agree."""
+    slope = closed().diff(C)
+    if sp.simplify(expression - slope) != 0 or closed().subs(C, 0) != 0:
+        raise ValueError(f"{expression} is not the slope of {closed()}")
+    return slope
+
+
+INTEGRATED = Rewriting("the slope of an arcsine", "both sides are 0 at $c = 0$, where $u$ and $v$ are independent and "
+                       "signs have mean 0", "calculus", _slope_of_closed)
 
 
 def statement() -> Equations:
@@ -42,9 +41,7 @@ def statement() -> Equations:
 
 def derive() -> Proof:
     derivation = Derivation()
-    value = SLOPE
-    for rule in (Price(), Linearity(), ConditionOnForm(), ConditionOnForm(), Integrated()):
-        value = derivation.apply(rule, SLOPE, value)
+    derivation.through((Price(), Linearity(), ConditionOnForm(), ConditionOnForm(), INTEGRATED), SLOPE, SLOPE)
 
     def numbers(rng: np.random.Generator) -> float:
         """The mean over v given u is an error function; the mean over u by adaptive quadrature."""

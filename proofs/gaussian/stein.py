@@ -9,7 +9,7 @@ from tpcalc.calculus import Derivation
 from tpcalc.gaussian import Stein
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
-from .._gaussian import (F, MATRIX, P, U, V, ByDensity, OfDensity, Parts, Read, exact_mean, mean, random_covariance,
+from .._gaussian import (BY_DENSITY, F, MATRIX, P, PARTS, READ, U, V, exact_mean, mean, of_density, random_covariance,
                          random_polynomial)
 from .._line import relative
 
@@ -23,10 +23,8 @@ def statement() -> Equations:
 def derive() -> Proof:
     derivation = Derivation()
     slopes = -sum((MATRIX[0, j] * P.diff(v) for j, v in enumerate((U, V))), sp.Integer(0))
-    score = OfDensity(U * P, slopes, "the gradient of the logarithm of the density is -(inverse covariance) (u, v)")
-    value = LEFT
-    for rule in (ByDensity(), score, Parts(), Read()):
-        value = derivation.apply(rule, LEFT, value)
+    score = of_density(U * P, slopes, "the gradient of the logarithm of the density is -(inverse covariance) (u, v)")
+    derivation.through((BY_DENSITY, score, PARTS, READ), LEFT, LEFT)
 
     def numbers(rng: np.random.Generator) -> float:
         covariance, polynomial = random_covariance(rng), random_polynomial(rng)

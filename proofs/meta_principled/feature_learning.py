@@ -14,6 +14,8 @@ from tpcalc.studies.convergence import fit_order
 from tpcalc.width.counting import contraction, own_gradients
 from tpcalc.width.features import feature_exponent, feature_power
 
+from ._real import Perceptron
+
 P, Q, HIDDEN, R, S = sp.symbols("p_L q_L q_l r s", real=True)
 CHANGE, START, STEPS = sp.symbols("F F_0 F_1", real=True)
 MEMBERS = (sp.Integer(0), sp.Rational(1, 2), sp.Integer(1))
@@ -60,16 +62,10 @@ def measured(s: sp.Expr) -> tuple[float, float]:
         found = []
         for _ in range(20):
             x = np.array([1.0, -0.5])
-            first = sizes.weight_std[0] * rng.standard_normal((n, 2))
-            bias, last = np.zeros(n), sizes.weight_std[1] * rng.standard_normal(n)
-            before = first @ x
-            for _ in range(2):
-                h = np.tanh(first @ x + bias)
-                gradient = last * (1 - h**2)
-                last = last - sizes.weight_rate[1] * h
-                first = first - sizes.weight_rate[0] * np.outer(gradient, x)
-                bias = bias - sizes.bias_rate[0] * gradient
-            found.append(np.mean((first @ x + bias - before)**2))
+            weights = tuple(std * rng.standard_normal(shape) for std, shape in zip(sizes.weight_std, ((n, 2), (1, n))))
+            net = Perceptron(weights, (np.zeros(n), np.zeros(1)), sizes, x[None])
+            after = net.stepped(np.ones((1, 1)), 1.0).stepped(np.ones((1, 1)), 1.0)
+            found.append(np.mean(((after.weights[0] - net.weights[0]) @ x + after.biases[0])**2))
         changes.append(math.sqrt(np.mean(found)))
     fitted = fit_order(np.array(SIZES, dtype=float), np.array(changes))
     return -fitted.order, max(fitted.uncertainty, 0.02)

@@ -49,8 +49,7 @@ def evidence() -> Evidence:
     for s in (sp.Integer(0), sp.Rational(1, 2), sp.Integer(1)):
         for one in measure_differentials(tp.meta_principled(s, layers=2), FAST, samples=5000, seed=int(2 * s)):
             found.append(MeasuredNumber(f"power of n in E[{'z ' * one.insert_output}eta^{one.order} d^{one.order - 1} "
-                                        f"H] at "
-                                        f"s = {s}", one.slope, max(one.slope_error, 0.05 / 3),
+                                        f"H] at s = {s}", one.slope, max(one.slope_error, 0.05 / 3),
                                         float(tp.ntk_exponent(one.order, s, one.insert_output))))
     return Evidence(tuple(found))
 

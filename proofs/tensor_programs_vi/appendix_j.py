@@ -31,9 +31,7 @@ DEPTH, BATCHES = 32, 4
 
 def derive() -> Proof:
     derivation = Derivation()
-    value = SLOPES
-    for rule in (IndependentFactors(), Parity()):
-        value = derivation.apply(rule, SLOPES, value)
+    derivation.through((IndependentFactors(), Parity()), SLOPES, SLOPES)
 
     def numbers(rng: np.random.Generator) -> float:
         polynomial = random_polynomial(rng, 5)

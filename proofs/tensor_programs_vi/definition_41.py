@@ -25,8 +25,7 @@ def evidence() -> Evidence:
             float(tp.train(NET, task, one, tp.DepthScaling(0, gamma), 4, width=16, seed=3).outputs[1, 0, 0])
             for one, gamma in ((quarter, 1), (opt, 0)))
         numbers.append(MeasuredNumber(f"f_1 by {type(opt).__name__} at gamma = 0, by 4 times its learning rate at L = "
-                                      f"4 and "
-                                      "gamma = 1", found, 1e-10, expected))
+                                      "4 and gamma = 1", found, 1e-10, expected))
     return Evidence(tuple(numbers))
 
 

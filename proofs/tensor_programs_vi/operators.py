@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.programs.language import Family, Matrix, MatVec, Transpose, Vector
 
 from .._line import relative
+from .._rewriting import Rewriting, of_nodes
 
 SOURCE = "Tensor Programs VI, definition F.1"
 i, k = sp.symbols("i k", integer=True, positive=True)
@@ -34,39 +34,29 @@ class ProductMean(sp.Expr):
 HAT_EQUATION, DOT_EQUATION = ProductMean(Ket(x), Hat(MatVec(W, y))), ProductMean(Dot(MatVec(Transpose(W), x)), Ket(y))
 
 
-@dataclass(frozen=True)
-class Stein:
+def _by_stein(mean: ProductMean) -> sp.Expr:
     """E[|x> hat|W y>] = sum over products W z_i of E[d|x> / d hat|W z_i>] <z_i|y>."""
-
-    name = "Stein's lemma"
-    reason = "the hats of W are jointly Gaussian with covariances $\\langle z_i | y \\rangle$"
-    source = "Stein (1981) [gaussian/stein]"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(
-            lambda e: isinstance(e, ProductMean) and isinstance(e.args[1], Hat),
-            lambda e: sp.Sum(Response(e.args[0].vector, Hat(MatVec(W, z[i]))) * Bracket(z[i], e.args[1].vector.vector),
-                             PRODUCTS))
+    ket, other = mean.args
+    if not isinstance(other, Hat):
+        return mean
+    return sp.Sum(Response(ket.vector, Hat(MatVec(W, z[i]))) * Bracket(z[i], other.vector.vector), PRODUCTS)
 
 
-@dataclass(frozen=True)
-class FoldDot:
+def _folded(expression: sp.Expr) -> sp.Expr:
     """The sum of <z_i|y> times derivatives in hat|W z_i> is the mean of the dot of W^T x, times |y>."""
+    dot = sp.Sum(Ket(z[i]) * Response(x, Hat(MatVec(W, z[i]))), PRODUCTS)  # |W^T x> without its hat
+    return expression.subs(sp.Sum(dot.function.subs(Ket(z[i]), Bracket(z[i], y)), PRODUCTS), DOT_EQUATION)
 
-    name = "the dot is a sum"
-    reason = "read backwards, inside an expectation with $|y\\rangle$"
-    source = "Tensor Programs VI, definition C.1"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        dot = sp.Sum(Ket(z[i]) * Response(x, Hat(MatVec(W, z[i]))), PRODUCTS)  # |W^T x> without its hat
-        mean = sp.Sum(dot.function.subs(Ket(z[i]), Bracket(z[i], y)), PRODUCTS)
-        return expression.subs(mean, DOT_EQUATION)
+STEIN = Rewriting("Stein's lemma", "the hats of W are jointly Gaussian with covariances $\\langle z_i | y \\rangle$",
+                  "Stein (1981) [gaussian/stein]", of_nodes(ProductMean, _by_stein))
+FOLD = Rewriting("the dot is a sum", "read backwards, inside an expectation with $|y\\rangle$",
+                 "Tensor Programs VI, definition C.1", _folded)
 
 
 def derive() -> Proof:
     derivation = Derivation()
-    after = derivation.apply(Stein(), HAT_EQUATION, HAT_EQUATION)
-    derivation.apply(FoldDot(), HAT_EQUATION, after)
+    derivation.through((STEIN, FOLD), HAT_EQUATION, HAT_EQUATION)
 
     def numbers(rng: np.random.Generator) -> float:
         """x a random cubic of three hats h = A g; every mean is a Gaussian quadrature that is exact for it."""

@@ -10,8 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.action import (FIELDS, Acting, Along, OverlapCoefficient, Inner, Kernel, OverEarlier, Saddle, a, at,
-                                  b, c,
-                                  delta, dt, x, xt)
+                                  b, c, delta, dt, x, xt)
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.action.densities import Insert, derive_block_kernels
 

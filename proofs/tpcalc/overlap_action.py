@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -17,28 +15,23 @@ from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.results.tilted import layer_density
 
 from .._line import relative
+from .._rewriting import Rewriting, of_nodes
 
 SITES = (a, b)
 NOISE, DRIFT = "nu", "w"
 
 
-@dataclass(frozen=True)
-class LinearKernels:
-    """The kernels of one matrix: kappa_ab = nu_ab x_a . x_b and theta_ab = x_a . x_b."""
+def _of_one_matrix(kernel: Kernel) -> sp.Expr:
+    """kappa_ab = nu_ab x_a . x_b and theta_ab = x_a . x_b, or a slope of it."""
+    name, i, j, k, overlap = kernel.args[:5]
+    one, two = (overlap.args[0].args[1], overlap.args[1].args[1])
+    factor = at(NOISE, *sorted((one, two), key=str)) if str(name) == "kappa" else sp.Integer(1)
+    return factor * (overlap if (i, j, k) == (0, 0, 0) else sp.Integer(int((i, j, k) == (1, 0, 0))))
 
-    name = "linear block"
-    reason = "a matrix adds to outputs, and to gradients, what its inputs overlap by"
-    source = "tpcalc [tpcalc/action_principle]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.replace(lambda e: isinstance(e, Kernel), self._value))
-
-    @staticmethod
-    def _value(kernel: Any) -> sp.Expr:
-        name, i, j, k, overlap = kernel.args[:5]
-        one, two = (overlap.args[0].args[1], overlap.args[1].args[1])
-        factor = at(NOISE, *sorted((one, two), key=str)) if str(name) == "kappa" else sp.Integer(1)
-        return factor * (overlap if (i, j, k) == (0, 0, 0) else sp.Integer(int((i, j, k) == (1, 0, 0))))
+LINEAR_KERNELS = Rewriting("linear block", "a matrix adds to outputs, and to gradients, what its inputs overlap by",
+                           "tpcalc [tpcalc/action_principle]",
+                           lambda expression: sp.expand(of_nodes(Kernel, _of_one_matrix)(expression)))
 
 
 def psi(one: sp.Symbol, two: sp.Symbol) -> sp.Symbol:
@@ -70,9 +63,7 @@ def derivation() -> tuple[Derivation, tuple[Equation, ...]]:
     steps, psis, found = Derivation(), dict[sp.Symbol, sp.Expr](), []
     for second in (b, a):
         value = action(a, second, ("",)).replace(at("w^", a, b), at(DRIFT, a, b))
-        for rule in (MultiplyOut(), ChainRule(), LinearKernels()):
-            value = steps.apply(rule, psi(a, second), value)
-        psis[second] = value
+        psis[second] = value = steps.through((MultiplyOut(), ChainRule(), LINEAR_KERNELS), psi(a, second), value)
         found.append(Equation(psi(a, second), value, "b < a" if second == b else ""))
     for target, overlap, double in entries():
         whole = psis[b if double == 1 else a]

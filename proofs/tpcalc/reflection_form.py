@@ -15,6 +15,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._line import NET, OPT, random_task, relative
 from .._matrices import Known, MatrixExpression, Transposed, matrix, value
+from .._rewriting import Rewriting, of_nodes
 from ._symbols import same_polynomials
 
 SOURCE = "tpcalc"
@@ -32,7 +33,7 @@ class Cov(MatrixExpression):
         return rf"\mathrm{{Cov}}\left({printer.doprint(self.args[0])}\right)"
 
 
-class Derivative(MatrixExpression):
+class SlopeIn(MatrixExpression):
     """The derivatives of a vector of random variables in another: args: the vector, the base."""
 
     def _latex(self, printer: Any) -> str:
@@ -40,70 +41,37 @@ class Derivative(MatrixExpression):
         return rf"\frac{{\partial}}{{\partial {base}}}\left({vector}\right)"
 
 
-@dataclass
-class Substitute:
+def substitute(old: sp.Expr, new: sp.Expr, reason: str) -> Rewriting:
     """Put in what a symbol stands for."""
-
-    old: sp.Expr
-    new: sp.Expr
-    reason: str
-    name = "substitute"
-    source = SOURCE
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.subs(self.old, self.new))
+    return Rewriting("substitute", reason, SOURCE, lambda expression: sp.expand(expression.subs(old, new)))
 
 
-@dataclass(frozen=True)
-class Resolve:
-    """v = M v + b becomes v = (1 - M)^-1 b, the inverse by its name."""
-
-    vector: sp.Expr
-    inverse: sp.Expr
-    matrix: sp.Expr  # the M whose (1 - M)^-1 has that name
-    name = "resolve"
-    reason = "the matrix is strictly lower triangular by steps, so that the inverse exists"
-    source = "algebra"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
+def resolve(vector: sp.Expr, inverse: sp.Expr, own: sp.Expr) -> Rewriting:
+    """v = M v + b becomes v = (1 - M)^-1 b, the inverse by its name; own: the M."""
+    def apply(expression: sp.Expr) -> sp.Expr:
         terms = sp.Add.make_args(sp.expand(expression))
-        own = [term for term in terms if term.has(self.vector)]
-        if sp.expand(sp.Add(*own) - self.matrix * self.vector) != 0:
-            raise ValueError(f"{expression}: what multiplies {self.vector} is not {self.matrix}")
-        return sp.Add(*(self.inverse * term for term in terms if term not in own))
+        with_it = [term for term in terms if term.has(vector)]
+        if sp.expand(sp.Add(*with_it) - own * vector) != 0:
+            raise ValueError(f"{expression}: what multiplies {vector} is not {own}")
+        return sp.Add(*(inverse * term for term in terms if term not in with_it))
+    return Rewriting("resolve", "the matrix is strictly lower triangular by steps, so that the inverse exists",
+                     "algebra", apply)
 
 
-@dataclass(frozen=True)
-class Independent:
+def independent(*covariances: tuple[sp.Expr, sp.Expr]) -> Rewriting:
     """The covariance of sum M_i z_i is sum M_i Cov(z_i) M_i^T, where the z_i are independent."""
-
-    covariances: tuple[tuple[sp.Expr, sp.Expr], ...]
-    name = "independence"
-    reason = "the two sides of a node share no base ket, nor do the hats of a layer with either"
-    source = "Tensor Programs VI, definition C.1"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Cov), lambda e: self._of(sp.expand(e.args[0])))
-
-    def _of(self, vector: sp.Expr) -> sp.Expr:
-        total = sp.Integer(0)
-        for source, covariance in self.covariances:
-            coefficient = _coefficient(vector, source)
-            total += coefficient * covariance * _transposed(coefficient)
-        return total
+    def of(covariance: Cov) -> sp.Expr:
+        vector = sp.expand(covariance.args[0])
+        factors = [(_coefficient(vector, source), known) for source, known in covariances]
+        return sp.Add(*(factor * known * _transposed(factor) for factor, known in factors))
+    return Rewriting("independence", "the two sides of a node share no base ket, nor do the hats of a layer with "
+                     "either", "Tensor Programs VI, definition C.1", of_nodes(Cov, of))
 
 
-@dataclass
-class Differentiate:
+def differentiate(reason: str) -> Rewriting:
     """The derivative of a linear combination in one of its independent parts is that part's coefficient."""
-
-    reason: str
-    name = "differentiate"
-    source = "Tensor Programs VI, appendix C.3"
-
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Derivative),
-                                  lambda e: _coefficient(sp.expand(e.args[0]), e.args[1]))
+    return Rewriting("differentiate", reason, "Tensor Programs VI, appendix C.3",
+                     of_nodes(SlopeIn, lambda e: _coefficient(sp.expand(e.args[0]), e.args[1])))
 
 
 def _transposed(expression: sp.Expr) -> sp.Expr:
@@ -152,37 +120,36 @@ BEFORE = matrix("z")  # what the other side was before this layer's hat entered
 
 def _at_the_node(derivation: Derivation, mine: DirectionSymbols, other: DirectionSymbols) -> list[Equation]:
     """The signal from what lies to both sides of its node, its covariance, its response, and so what the layer adds."""
-    substitute = Substitute(other.new_x, other.new_P * mine.x + other.new_alone, "what lies beyond reflects too")
-    value = derivation.apply(substitute, mine.x, mine.P * other.new_x + mine.alone)
-    signal = derivation.apply(Resolve(mine.x, mine.G, mine.P * other.new_P), mine.x, value)
-    value = derivation.apply(Substitute(mine.x, signal, "the signal at the node"), mine.C, Cov(mine.x))
-    independent = Independent(((mine.alone, mine.S), (other.new_alone, other.new_S)))
-    covariance = derivation.apply(independent, mine.C, value)
-    response = Derivative(mine.x, other.hat)
-    value = derivation.apply(Substitute(mine.x, signal, "the signal at the node"), response, response)
-    value = derivation.apply(Substitute(other.new_alone, EPS * RHO * other.hat + BEFORE, "the layer adds the hat"),
+    value = derivation.apply(substitute(other.new_x, other.new_P * mine.x + other.new_alone,
+                                        "what lies beyond reflects too"), mine.x, mine.P * other.new_x + mine.alone)
+    signal = derivation.apply(resolve(mine.x, mine.G, mine.P * other.new_P), mine.x, value)
+    value = derivation.apply(substitute(mine.x, signal, "the signal at the node"), mine.C, Cov(mine.x))
+    covariance = derivation.apply(independent((mine.alone, mine.S), (other.new_alone, other.new_S)), mine.C, value)
+    response = SlopeIn(mine.x, other.hat)
+    value = derivation.apply(substitute(mine.x, signal, "the signal at the node"), response, response)
+    value = derivation.apply(substitute(other.new_alone, EPS * RHO * other.hat + BEFORE, "the layer adds the hat"),
                              response, value)
-    value = derivation.apply(Differentiate("linearity; nothing else depends on that hat"), response, value)
-    added = derivation.apply(Substitute(response, value, "the response, in what the ket equations say a layer adds"),
+    value = derivation.apply(differentiate("linearity; nothing else depends on that hat"), response, value)
+    added = derivation.apply(substitute(response, value, "the response, in what the ket equations say a layer adds"),
                              mine.A, EPS * (RHO * response - UPDATE * mine.wC))
     return [Equation(mine.x, signal), Equation(mine.C, covariance), Equation(mine.A, added)]
 
 
 def _through_the_layer(derivation: Derivation, mine: DirectionSymbols, other: DirectionSymbols) -> list[Equation]:
     """From the split at one node to the split at the next."""
-    substitute = Substitute(other.new_x, other.x + EPS * RHO * other.hat + other.A * mine.x, "the layer, the other way")
-    value = derivation.apply(substitute, mine.x, mine.P * other.new_x + mine.alone)
-    value = derivation.apply(Resolve(mine.x, mine.H, mine.P * other.A), mine.x, value)
-    whole = derivation.apply(Substitute(mine.x, value, "the line before, in the layer's own equation"), mine.new_x,
+    value = derivation.apply(substitute(other.new_x, other.x + EPS * RHO * other.hat + other.A * mine.x,
+                                        "the layer, the other way"), mine.x, mine.P * other.new_x + mine.alone)
+    value = derivation.apply(resolve(mine.x, mine.H, mine.P * other.A), mine.x, value)
+    whole = derivation.apply(substitute(mine.x, value, "the line before, in the layer's own equation"), mine.new_x,
                              mine.x + EPS * RHO * mine.hat + mine.A * other.x)
-    answer = derivation.apply(Differentiate("what comes in from the other side, with all else held"), mine.new_P,
-                              Derivative(whole, other.x))
-    rest = derivation.apply(Substitute(mine.new_x, whole, "the signal at the next node"), mine.new_alone,
+    answer = derivation.apply(differentiate("what comes in from the other side, with all else held"), mine.new_P,
+                              SlopeIn(whole, other.x))
+    rest = derivation.apply(substitute(mine.new_x, whole, "the signal at the next node"), mine.new_alone,
                             mine.new_x - mine.new_P * other.x)
-    rest = derivation.apply(Substitute(mine.new_P, answer, "its answer"), mine.new_alone, rest)
-    value = derivation.apply(Substitute(mine.new_alone, rest, "the part alone"), mine.new_S, Cov(mine.new_alone))
-    independent = Independent(((mine.alone, mine.S), (mine.hat, mine.C), (other.hat, other.C)))
-    covariance = derivation.apply(independent, mine.new_S, value)
+    rest = derivation.apply(substitute(mine.new_P, answer, "its answer"), mine.new_alone, rest)
+    value = derivation.apply(substitute(mine.new_alone, rest, "the part alone"), mine.new_S, Cov(mine.new_alone))
+    covariance = derivation.apply(independent((mine.alone, mine.S), (mine.hat, mine.C), (other.hat, other.C)),
+                                  mine.new_S, value)
     return [Equation(mine.new_P, answer), Equation(mine.new_alone, rest), Equation(mine.new_S, covariance)]
 
 
@@ -228,7 +195,7 @@ def _random_layer(rng: np.random.Generator) -> dict[sp.Expr, Any]:
 
 
 def _value(node: sp.Expr, known: Known) -> Any:
-    return value(node, known, {Cov: _covariance, Derivative: _slope})
+    return value(node, known, {Cov: _covariance, SlopeIn: _slope})
 
 
 def _covariance(node: Cov, known: Known) -> np.ndarray:
@@ -236,7 +203,7 @@ def _covariance(node: Cov, known: Known) -> np.ndarray:
     return np.asarray(vector @ vector.T)
 
 
-def _slope(node: Derivative, known: Known) -> np.ndarray:
+def _slope(node: SlopeIn, known: Known) -> np.ndarray:
     """The coefficient of a hat, from the columns of its source; of the other signal, by moving that alone."""
     vector, base = node.args
     if base in (FORWARD.hat, BACKWARD.hat):

@@ -19,23 +19,12 @@ NAMES = ("tau", "xi_0", "xi_1", "y_0", "chi_1", "eta", "E")  # E: exp(1), or 1 w
 RING, TAU, XI0, XI1, Y, CHI1, ETA, E = ring(",".join(NAMES), sp.QQ)
 SYMBOLS = dict(zip(NAMES, RING.symbols))
 ROWS = 4  # x_0, x_1 and their partners
-Matrix = list[list[Any]]
-Series = list[Matrix]  # orders 0 and 1 in the tilt
-
-
-def _zero() -> Matrix:
-    return [[RING.zero] * ROWS for _ in range(ROWS)]
+Series = np.ndarray  # (2, ROWS, ROWS) of polynomials: orders 0 and 1 in the tilt
 
 
 def times(one: Series, two: Series) -> Series:
     """To first order in the tilt."""
-    def product(p: Matrix, q: Matrix) -> Matrix:
-        return [[sum((p[i][k] * q[k][j] for k in range(ROWS)), RING.zero) for j in range(ROWS)] for i in range(ROWS)]
-    return [product(one[0], two[0]), *plus([product(one[0], two[1])], [product(one[1], two[0])])]
-
-
-def plus(one: Series, two: Series, sign: int = 1) -> Series:
-    return [[[p + sign * q for p, q in zip(*rows)] for rows in zip(*pair)] for pair in zip(one, two)]
+    return np.stack([one[0] @ two[0], one[0] @ two[1] + one[1] @ two[0]])
 
 
 def resolvent(one: Series, two: Series) -> Series:
@@ -44,28 +33,18 @@ def resolvent(one: Series, two: Series) -> Series:
     product, term, total = times(one, two), one, one
     for _ in range(4 * ROWS):
         term = times(product, term)
-        total = plus(total, term)
-    assert not any(entry for matrix in term for row in matrix for entry in row)
+        total = total + term
+    assert not np.any(term)
     return total
 
 
 def density(C: Series, noise: int, first: int) -> Series:
     """[tpcalc/overlap_action] for two steps, in units of layer time: drift eta from the first step to the second."""
-    found, second = [], 2 - first
-    for c in C:
-        made = _zero()
-        for i in range(2):
-            for j in range(2):
-                across = noise * c[first + i][second + j]
-                if (i, j) == (1, 0):
-                    across -= ETA * c[first + i][first + j]
-                made[first + i][first + j] = noise * c[first + i][first + j]
-                made[first + i][second + j] = made[second + j][first + i] = across
-                partner = noise * c[second + i][second + j]
-                if i != j:  # of both entries: the earlier step's signal, the later one's partner
-                    partner -= ETA * c[first][second + 1]
-                made[second + i][second + j] = partner
-        found.append(made)
+    found, second = C * noise, 2 - first
+    for i, j in ((first + 1, second), (second, first + 1)):
+        found[:, i, j] -= C[:, first + 1, first] * ETA
+    for i, j in ((second, second + 1), (second + 1, second)):  # of the earlier step's signal, the later one's partner
+        found[:, i, j] -= C[:, first, second + 1] * ETA
     return found
 
 
@@ -75,8 +54,8 @@ def primitive(value: Any, forward: bool) -> Any:
     return whole if forward else whole.compose(TAU, RING.one) - whole
 
 
-def integrated(rates: Series, start: Series, forward: bool) -> Series:
-    return plus(start, [[[primitive(v, forward) for v in row] for row in matrix] for matrix in rates])
+integrals = np.vectorize(primitive, otypes=[object])
+at_the_end = np.vectorize(lambda value: value.compose(TAU, RING.one), otypes=[object])
 
 
 class Solution:
@@ -87,18 +66,16 @@ class Solution:
 
     def __init__(self, noise: int, direction: int) -> None:
         self.noise, self.direction = noise, direction
-        self.P, self.Q = [_zero(), _zero()], [_zero(), _zero()]
-        for i, one in enumerate((XI0, XI1)):
-            for j, two in enumerate((XI0, XI1)):
-                self.P[0][i][j] = one * two
-        start = [[row[:] for row in matrix] for matrix in self.P]
-        self.chi, self.z, self.f = ([[RING.zero] * 2 for _ in range(2)] for _ in range(3))
+        self.P, self.Q = np.full((2, 2, ROWS, ROWS), RING.zero)
+        self.P[0, :2, :2] = np.outer([XI0, XI1], [XI0, XI1])
+        start = self.P
+        self.chi, self.z, self.f = np.full((3, 2, 2), RING.zero)
         for _ in range(12):
             before = self.P, self.Q
-            self.P = integrated(self.rates(True), start, True)
+            self.P = start + integrals(self.rates(True), True)
             end = self.read_out()
-            self.Q = integrated(self.rates(False), end, False)
-            if before == (self.P, self.Q):
+            self.Q = end + integrals(self.rates(False), False)
+            if np.array_equal(before, (self.P, self.Q)):
                 return
         raise ArithmeticError("no solution in polynomials")
 
@@ -106,30 +83,24 @@ class Solution:
         own, other, first = (self.P, self.Q, 0) if forward else (self.Q, self.P, 2)
         made = density(resolvent(own, other), self.noise, first)
         theirs = density(resolvent(other, own), self.noise, 2 - first)
-        rate = plus(made, times(times(own, theirs), own))
-        return plus(rate, [[[self.noise * v for v in row] for row in matrix] for matrix in own], -1)
+        return made + times(times(own, theirs), own) - own * self.noise
 
     def read_out(self) -> Series:
         """Q at the end, E u u^T, after f and z have been read of P there."""
-        end = [[[v.compose(TAU, RING.one) for v in row] for row in matrix] for matrix in self.P]
-        overlaps = resolvent(end, self.outer())
-        u = self.entering()
-        leaving = [[sum((overlaps[0][i][k] * u[order][k] + (overlaps[1][i][k] * u[0][k] if order else RING.zero)
-                         for k in range(ROWS)), RING.zero) * E for i in range(ROWS)] for order in (0, 1)]
-        for order in (0, 1):
-            self.f[order], self.z[order] = leaving[order][:2], leaving[order][2:]
-        self.chi = [[leaving[0][0] - Y, CHI1], leaving[1][:2]]
+        overlaps, u = resolvent(at_the_end(self.P), self.outer()), self.entering()
+        leaving = np.stack([overlaps[0] @ u[0], overlaps[0] @ u[1] + overlaps[1] @ u[0]]) * E
+        self.f, self.z, self.chi = leaving[:, :2], leaving[:, 2:], leaving[:, :2].copy()
+        self.chi[0] = leaving[0, 0] - Y, CHI1
         return self.outer()
 
-    def entering(self) -> list[list[Any]]:
-        tilt = [RING.zero] * 2
-        tilt[self.direction] = RING.one
-        return [self.z[0] + self.chi[0], [z + j for z, j in zip(self.z[1], tilt)] + self.chi[1]]
+    def entering(self) -> np.ndarray:
+        found = np.concatenate([self.z, self.chi], axis=1)
+        found[1, self.direction] = found[1, self.direction] + RING.one
+        return found
 
     def outer(self) -> Series:
-        u = self.entering()
-        return [[[E * u[0][i] * u[0][j] for j in range(ROWS)] for i in range(ROWS)],
-                [[E * (u[0][i] * u[1][j] + u[1][i] * u[0][j]) for j in range(ROWS)] for i in range(ROWS)]]
+        one, two = self.entering()
+        return np.stack([np.outer(one, one), np.outer(one, two) + np.outer(two, one)]) * E
 
 
 @lru_cache(maxsize=None)
@@ -244,12 +215,11 @@ ENTRY = Entry(
     title="the covariance of two steps at infinite depth",
     source="tpcalc (new)",
     says="One input a step, squared loss, frozen embedding and readout, plain gradient descent of learning rate "
-         "$\\eta$: $\\Sigma_{ts} = \\lim n\\, \\mathrm{Cov}(f_t, f_s)$ of the outputs before and after the "
-         "first update, at infinite depth; "
-         "with a prime for $\\alpha > 1/2$, $\\gamma = 1 - \\alpha$. With $\\Pi = e^{\\tau} P$, $R = e^{-\\tau} Q$ "
-         "the tilted equations have polynomials in layer time for solutions, $P' = \\Theta - P + P \\Omega P$, $-Q' = "
-         "\\Omega - Q + Q \\Theta Q$, and $Q = e\\, u u^\\top$ at $\\tau = 1$; without noise there are no "
-         "exponentials.",
+         "$\\eta$: $\\Sigma_{ts} = \\lim n\\, \\mathrm{Cov}(f_t, f_s)$ of the outputs before and after the first "
+         "update, at infinite depth; with a prime for $\\alpha > 1/2$, $\\gamma = 1 - \\alpha$. With $\\Pi = "
+         "e^{\\tau} P$, $R = e^{-\\tau} Q$ the tilted equations have polynomials in layer time for solutions, $P' = "
+         "\\Theta - P + P \\Omega P$, $-Q' = \\Omega - Q + Q \\Theta Q$, and $Q = e\\, u u^\\top$ at $\\tau = 1$; "
+         "without noise there are no exponentials.",
     statement=statement,
     assumptions=("width to infinity, then depth; leading order in $1/n$",),
     uses=("tpcalc/finite_width", "tpcalc/overlap_action"),

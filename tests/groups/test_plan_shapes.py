@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.groups.factors import RolePowers, width_powers
+from tpcalc.groups.factors import RolePowers, width_growths
 from tpcalc.groups.names import Shape
 
 Shapes = dict[str, Shape]
@@ -179,7 +179,7 @@ def test_width_powers_are_those_of_tensor_programs_v() -> None:
     roles = {p.role: p for p in find_roles(gpt(2, 32, False), gpt(2, 64, False)).parameters if p.is_matrix}
     for optimizer, rates in (("sgd", (1, 0, -1)), ("adam", (0, -1, -1))):
         for role, init, rate in zip(("input", "hidden", "output"), (0, -0.5, -1), rates):
-            powers = width_powers(roles[role], optimizer)
+            powers = width_growths(roles[role], optimizer, 2.0)[0].powers
             assert (float(powers.init), powers.lr) == (init, rate)
 
 

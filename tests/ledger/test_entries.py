@@ -97,12 +97,13 @@ def the_derivation_of_the_recursion_can_be_read(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("paper", ["depthwise_transfer", "gaussian", "meta_principled", "tensor_programs_vi", "tpcalc"])
 def test_steps_have_numbers_of_their_own_in_their_order(paper: str) -> None:
-    """They say which step fails, and are referred to; proofs of parts have those of the whole."""
+    """They say which step fails, and are referred to; proofs of parts have those of the whole. All can be printed."""
     proofs = {key: one.derive() for key, one in entries().items() if key.startswith(paper) and one.derive}
     assert proofs
     for key, proof in proofs.items():
         numbers = [step.number for step in proof.steps]
         assert numbers == sorted(set(numbers)), key
+        assert all(map(str, proof.steps)), key
 
 
 def numbers_agree_to_round_off(ledger: Ledger) -> None:

@@ -11,6 +11,7 @@ import sympy as sp
 
 torch = pytest.importorskip("torch")
 
+from support.nightly import few  # noqa: E402
 from support.many_transformers import attention, before_and_changes, normed, times  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
@@ -43,7 +44,7 @@ def logs_after_an_update(drawn: DrawnTransformer, depth: int) -> tuple[np.ndarra
     return tuple(torch.log(one.double()).numpy() / 2 for one in (scores, moved.square().mean(1)))
 
 
-@pytest.mark.parametrize("point", [(HALF, HALF), (sp.Integer(1), sp.Integer(0))])
+@pytest.mark.parametrize("point", few([(HALF, HALF), (sp.Integer(1), sp.Integer(0))], (HALF, HALF)))
 def test_scores_leave_zero_by_what_an_update_does_in_a_layer(point: tuple[sp.Rational, sp.Rational]) -> None:
     drawn = replace(SOFTMAX, point=point)
     verdict = tp.classify(*point, drawn.net, from_zero=("Wq",))

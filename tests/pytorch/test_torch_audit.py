@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
 models = pytest.importorskip("support.torch_models")
+few = pytest.importorskip("support.nightly").few
 nn = torch.nn
 
 BASE = 4
@@ -70,8 +71,8 @@ def quantities(found: Any) -> set[str]:
     return {finding.quantity.split(",")[0] for finding in found.findings}
 
 
-@pytest.mark.parametrize("make", [gpt, mlp])
-@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+@pytest.mark.parametrize("make, kind", few(itertools.product((gpt, mlp), ("adamw", "sgd")), (gpt, "adamw"),
+                                           (mlp, "sgd"), several=True))
 def test_right_ones(make: Any, kind: str) -> None:
     found = tpt.audit(*script(make, kind), recipe="depth-mup")
     assert found.ok, str(found)

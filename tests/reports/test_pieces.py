@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tpcalc.derivations import mathml
+from tpcalc.derivations.printing import SPECIAL
 from tpcalc.reports import breaking, latex, numbers, progress, store, tables
 from tpcalc.reports.arguments import growing, join_negative
 from tpcalc.reports.document import TableColumn, Document, Paragraph, Section, DocumentTable, literal, translate
@@ -71,7 +72,7 @@ def test_escaped_text_has_no_meaning_for_tex(text: str) -> None:
     plain = latex.escape_for_tex(text)
     assert plain.isascii()
     left = plain
-    for code in sorted(set(latex.SPECIAL.values()), key=len, reverse=True):
+    for code in sorted({*latex.SPELLED.values(), *SPECIAL.values()}, key=len, reverse=True):
         left = left.replace(code, "")
     assert not set(left) & set("\\{}$&#%_^~")
 

@@ -159,19 +159,24 @@ class Growth:
 
 def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,
                   factor: sp.Expr | None = None) -> tuple[Growth, ...]:
-    """What grows of a parameter with the width, and the powers of it: n where all that grows does as the width does,
-    and else fan-in and fan-out by themselves. Of a router, as of a head, fan-in alone grows.
+    """What grows of a parameter with the width, and the powers of it that make a perceptron's maximal-update
+    parametrization: n where all that grows does as the width does, and else fan-in and fan-out by themselves. Of a
+    router, as of a head, fan-in alone grows.
+
+    shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
+    orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises ``NotCovered`` for
+    such a factor and a matrix of which not all dimensions grow alike.
 
     Matrices that keep activations of order one start like fan-in^(-1/2) where fan-out grows as much or more; where it
     grows less, updates outgrow initial products, which are the smaller for it.
     """
-    if parameter.use is None:
-        return (Growth("n", width, width_powers(parameter, optimizer, shared_eps, factor)),) if width != 1 else ()
     use, own = parameter.use, optimizer_of_role(parameter, optimizer)
     uniform = {use.fan_in, use.fan_out} <= {1, width}
-    if factor is not None and own == SIGN and use.fan_in != use.fan_out:
-        raise NotCovered(f"{parameter.pattern}: fan-in grows by {use.fan_in:g} and fan-out by {use.fan_out:g}, with a "
-                         "recipe that multiplies updates by a factor of them; expected both to grow alike")
+    alike = use.fan_in == use.fan_out and (len(parameter.grows) > 2 or len(set(parameter.grows)) < 2)
+    if factor is not None and own == SIGN and not alike:
+        raise NotCovered(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow "
+                         "alike, with a recipe that multiplies updates by a factor of them; expected matrices of "
+                         "layers that grow as a whole")
     ins, outs = _fan_powers(parameter, own, use.fan_out >= use.fan_in)
     fans = tuple(Growth("n" if uniform else name, grown, powers) for name, grown, powers in (
         ("fan-in", use.fan_in, ins), ("fan-out", use.fan_out, outs)) if grown != 1)
@@ -200,40 +205,6 @@ def _fan_powers(parameter: Parameter, own: str, out_grows_more: bool) -> tuple[R
                                                                                  weight_decay=both.init)
     start = (both.init, ZERO) if out_grows_more else (ins.init, both.init - ins.init)
     return replace(ins, init=start[0]), replace(outs, init=start[1])
-
-
-def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
-                 factor: sp.Expr | None = None) -> RolePowers:
-    """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer.
-
-    shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
-    orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises
-    ``ValueError`` for such a factor and a matrix of which not all dimensions grow.
-    """
-    found = _own_width_powers(parameter, optimizer)
-    if factor is not None and optimizer_of_role(parameter, optimizer) == SIGN:
-        if not all(parameter.grows):
-            raise ValueError(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow,"
-                             " with a recipe that multiplies updates by a factor of them; expected matrices of "
-                             "layers that grow as a whole")
-        return replace(found, lr=found.lr - width_of(factor), weight_decay=found.weight_decay + width_of(factor))
-    if shared_eps and optimizer_of_role(parameter, optimizer) in ADAMS:
-        return replace(found, eps=_width_powers(1, False, optimizer_of_role(parameter, optimizer)).eps)
-    return found
-
-
-def _own_width_powers(parameter: Parameter, optimizer: str) -> RolePowers:
-    own = optimizer_of_role(parameter, optimizer)
-    if own == SIGN:  # matrices whose direction is orthogonal move by their own size at any width
-        return RolePowers(init=_width_powers(1, False, SIGN).init)
-    fixed = not parameter.is_matrix and not any(parameter.grows)
-    if fixed:
-        return _width_powers(2, True, own)
-    layer = {"hidden": 1, "branch output": 1, "output": 2}.get(parameter.role, 0)
-    found = _width_powers(layer, not parameter.is_matrix, own)
-    if parameter.role == "tied":  # the head reads it with the multiplier that an output matrix carries in its entries
-        found = RolePowers(found.init, found.lr, found.eps, found.weight_decay, _width_powers(2, False, own).init)
-    return found
 
 
 @lru_cache(maxsize=None)

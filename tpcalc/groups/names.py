@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
@@ -48,7 +49,7 @@ def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> Layer
     Raises ``ValueError`` where two lists of layers differ in how much they grow, where layers of one list are not of
     one kind, and where names differ that no number explains.
     """
-    grown = {stem: LayerCount(stem, *counts) for stem, counts in _counts(base, target).items()
+    grown = {stem: LayerCount(stem, *counts) for stem, counts in count_numbers(base, target).items()
              if counts[0] != counts[1] and 0 not in counts}
     first = {stem: one for stem, one in grown.items()
              if not any(stem != other and stem.startswith(other) for other in grown)}
@@ -64,11 +65,11 @@ def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> Layer
     return layers
 
 
-def _counts(*models: Mapping[str, Shape]) -> dict[str, tuple[int, int]]:
-    """Stem -> how many numbers stand behind it in each model."""
+def count_numbers(base: Iterable[str], target: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """What stands in front of numbers in names -> how many numbers there are behind it in each model."""
     found: dict[str, list[set[str]]] = {}
-    for i, shapes in enumerate(models):
-        for name in shapes:
+    for i, names in enumerate((base, target)):
+        for name in names:
             for digits in DIGITS.finditer(name):
                 found.setdefault(name[:digits.start()], [set(), set()])[i].add(digits[0])
     return {stem: (len(one), len(other)) for stem, (one, other) in found.items()}
@@ -77,7 +78,7 @@ def _counts(*models: Mapping[str, Shape]) -> dict[str, tuple[int, int]]:
 def _repeated(shapes: Mapping[str, Shape]) -> LayerCount:
     """Layers of a model that does not grow in depth: the first numbers behind which the most names are repeated."""
     candidates = []
-    for stem, (count, _) in _counts(shapes, shapes).items():
+    for stem, (count, _) in count_numbers(shapes, shapes).items():
         layers = LayerCount(stem, count, count)
         try:
             _require_one_kind(layers, shapes)
@@ -99,6 +100,11 @@ def _require_one_kind(layers: LayerCount, shapes: Mapping[str, Shape]) -> None:
             name = odd[0][0].replace("*", str(index), 1)
             raise NotCovered(f"{name}: got layers of one list that differ ({layers.stem}{min(kinds)} and "
                              f"{layers.stem}{index}); expected layers with parameters of the same names and shapes")
+
+
+def growth_of_most(ratios: Iterable[float]) -> float:
+    """By how much the width grows: the factor that most growing dimensions have."""
+    return max(Counter(ratio for ratio in ratios if ratio != 1).items(), key=lambda one: one[1], default=(1.0, 0))[0]
 
 
 def shapes_of(name: str, value: object) -> dict[str, Shape]:

@@ -15,9 +15,8 @@ from .._shown import Short, Tabled, text_table
 from ..classification.recipe import named_recipe
 from ..parametrizations import Scaling
 from .exports import FORMATS
-from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, Growth, RolePowers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of_role,
-    width_growths)
+from .factors import (ADAMS, DEPTH, SIGN, WIDTH, Growth, RolePowers, assumed, checked_optimizer, depth_powers, one_eps,
+                      optimizer_of_role, width_growths)
 from .names import Shape, plain_name
 from .roles import Parameter, Roles, find_roles
 
@@ -211,17 +210,17 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
     entries, clips = [], False
     for parameter in found.parameters:
         own, use = optimizer_of_role(parameter, optimizer), parameter.use
-        if use is not None and use.as_base:
+        if use.as_base:
             entries.append(PlanEntry(parameter, own, ()))
             continue
         depth = depth_powers(parameter, recipe, optimizer)
         if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
             depth, clips = depth.folded(own), True
-        growths = [Growth("L", found.layers.multiplier if use is None else use.depth, depth),
-                   *width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)]
-        if use is not None and use.forward != 1:  # what the forward pass already has is taken back
+        growths = [Growth("L", use.depth, depth), *width_growths(
+            parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)]
+        if use.forward != 1:  # what the forward pass already has is taken back
             growths.append(Growth("forward", use.forward, RolePowers(forward=sp.Integer(-1)).folded(own)))
-        if parameter.role == "tied" and use is not None and use.forward != use.at_head:
+        if parameter.role == "tied" and use.forward != use.at_head:
             growths.append(Growth("head", use.forward / use.at_head, RolePowers(forward=sp.Integer(1))))
         entries.append(PlanEntry(parameter, own, tuple(growths)))
     said = [*assumed(recipe, optimizer), *((CLIPPING,) if clips else ()), *notes]

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Iterable, Mapping
 
-from .names import LayerCount, Shape, find_layers, shapes_of
+from .names import LayerCount, Shape, find_layers, growth_of_most, shapes_of
 
 MATRICES = ("input", "tied", "hidden", "branch output", "output", "router", "expert", "convolution", "token mixing",
             "stream matrix", "fixed matrix")
 VECTORS = ("gain", "bias", "branch scale", "stream factor", "scale", "table", "recurrence")
 UNREAD = ("stream mixing", "unused", "not understood")
 ROLES = (*MATRICES, *VECTORS, *UNREAD)  # names and shapes tell the first ones of both kinds; a reading tells all
-LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out dense_4h_to_h "
-                     "to_out "
-                     "w_out out_lin".split())  # what the last matrix of a branch is called
+LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out "
+                     "dense_4h_to_h to_out w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
 INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem|^in$)", re.I)
 OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$|^fc$)", re.I)
@@ -29,9 +28,9 @@ NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a he
 
 @dataclass(frozen=True)
 class ParameterGrowth:
-    """What a reading knows of a parameter besides. fan_in, fan_out: by how much they grow; depth: by how much the
-    layers of its stream become more; forward: by how much what the forward pass multiplies its product with grows,
-    at_head: the same where a tied matrix is the head; as_base: whether it is left as it is."""
+    """By how much fan-in, fan-out and the depth of a parameter's stream grow; and, which a reading alone tells, what
+    the forward pass multiplies its product with, at_head: the same where a tied matrix is the head; as_base: whether it
+    is left as it is."""
 
     fan_in: float = 1.0
     fan_out: float = 1.0
@@ -45,7 +44,7 @@ class ParameterGrowth:
 class Parameter:
     """All parameters of one pattern. role: one of ``ROLES``; in_layers: whether there is one a layer; width: by how
     much its growing dimensions grow, 1 where none does; names: of the target's; base_names: of the base's; module: that
-    it belongs to; use: None where names and shapes are all that is known."""
+    it belongs to."""
 
     pattern: str
     role: str
@@ -57,7 +56,7 @@ class Parameter:
     of_output: bool = False  # a bias of the head, or what a branch ends in besides a matrix of this role
     head: str | None = None  # the module that is the head, where it is tied to an embedding
     base_names: tuple[str, ...] = ()
-    use: ParameterGrowth | None = None
+    use: ParameterGrowth = ParameterGrowth()
 
     @property
     def module(self) -> str:
@@ -107,7 +106,7 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
         by_pattern.setdefault(layers.pattern(name), []).append(name)
     old = {layers.pattern(name): shape for name, shape in before.items()}
     growth = {pattern: _growth(pattern, old[pattern], after[names[0]]) for pattern, names in by_pattern.items()}
-    width = _width(growth)
+    width = growth_of_most(chain(*growth.values()))
     order = list(by_pattern)
     inside = [layers.index(by_pattern[pattern][0]) >= 0 for pattern in order]
     tied = {layers.pattern(name): others for others in ties for name in others}
@@ -123,20 +122,21 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
         head = next((name for name in tied.get(pattern, ()) if OUTPUTS.search(name)), None) if role == "tied" else None
         found.append(Parameter(pattern, role, inside[i], shape, max(ratios, default=1.0), tuple(by_pattern[pattern]),
                                tuple(ratio != 1 for ratio in ratios), of_output,
-                               None if head is None else head.rpartition(".")[0]))
+                               None if head is None else head.rpartition(".")[0],
+                               use=_use(role, max(ratios, default=1.0), layers.multiplier)))
     return Roles(layers, width, tuple(found))
+
+
+def _use(role: str, grown: float, depth: float) -> ParameterGrowth:
+    """Fan-out of embeddings and vectors grows, fan-in of a head, and both of matrices between."""
+    reads, makes = role in ("hidden", "branch output", "output", "tied"), role != "output"
+    return ParameterGrowth(grown if reads else 1.0, grown if makes else 1.0, depth)
 
 
 def _growth(pattern: str, base: Shape, target: Shape) -> tuple[float, ...]:
     if len(base) != len(target):
         raise ValueError(f"{pattern}: got shapes {base} and {target}; expected as many dimensions in both")
     return tuple(b / a for a, b in zip(base, target))
-
-
-def _width(growth: Mapping[str, tuple[float, ...]]) -> float:
-    """By how much the width grows: the factor that most growing dimensions have."""
-    counted = Counter(ratio for ratios in growth.values() for ratio in ratios if ratio != 1)
-    return counted.most_common(1)[0][0] if counted else 1.0
 
 
 def _last_matrices(patterns: list[str], shapes: Mapping[str, Shape]) -> set[str]:

@@ -75,7 +75,6 @@ def cite(what: object) -> Citation:
     else:
         key = next((key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:
-        raise ValueError(f"what: got {short(what)}; expected a key ({', '.join(catalogue.keys())}), or a "
-                         "program, ket equations, a recursion, a run, a convergence, Cauchy differences or "
-                         "densities")
+        raise ValueError(f"what: got {short(what)}; expected a key ({', '.join(catalogue.keys())}), or a program, ket "
+                         "equations, a recursion, a run, a convergence, Cauchy differences or densities")
     return Citation(catalogue.entry(key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ..derivations.printing import escape_as_codes, rich
 from ..errors import MissingExtra
@@ -10,31 +11,37 @@ from .checking import Ledger
 from .entry import KINDS
 
 
+def tex_templates(package: str) -> Any:
+    """The templates of a package that write TeX, whose braces and percent signs they leave alone."""
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtra("jinja2", "report", "the ledger's document") from None
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package), trim_blocks=True, lstrip_blocks=True, autoescape=False,
+        block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",
+        comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
+
+
+def breakable(code: str) -> str:
+    """Code within a line, which may be broken after slashes and underscores: keys of the ledger are long."""
+    return code.replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
+
+
 def ledger_latex(ledger: Ledger) -> str:
     """The document's source, for any pdflatex with amsmath, graphicx and hyperref.
 
     Raises ``MissingExtra`` without Jinja2 (extra ``report``).
     """
-    try:
-        import jinja2
-    except ImportError:
-        raise MissingExtra("jinja2", "report", "the ledger's document") from None
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tpcalc.ledger"), trim_blocks=True, lstrip_blocks=True, autoescape=False,
-        block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",
-        comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
-    environment.filters.update(tex=escape_as_codes, rich=rich, rows=_rows, measured=_measured, key=_key)
+    environment = tex_templates("tpcalc.ledger")
+    environment.filters.update(tex=escape_as_codes, rich=rich, rows=_rows, measured=_measured,
+                               key=lambda key: breakable(escape_as_codes(key)))
     return environment.get_template("ledger.tex.j2").render(
         accounts=list(ledger.accounts.values()), statuses=ledger.statuses, kinds=KINDS)
 
 
 def _measured(text: str) -> str:
     return escape_as_codes(text).replace(" +- ", r" $\pm$ ")
-
-
-def _key(key: str) -> str:
-    """A key, which may be broken after its slash and its underscores."""
-    return escape_as_codes(key).replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
 
 
 def _rows(body: str) -> list[str]:

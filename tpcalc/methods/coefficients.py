@@ -16,7 +16,7 @@ from ..programs.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
 from .method import Progress, not_linear, require_taken, wanted_times
-from .solution import Solution
+from .solution import solution
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Coefficients:
         round_off = np.finfo(float).eps * depth * task.steps * max(1.0, float(np.max(np.abs(found.outputs))))
         kept = None if keep_nodes is None else CoefficientDetails(found)
         return Run(task, found.outputs, found.probe_outputs, times, self.name, depth, None, round_off, exact=True,
-                   details=Solution(self, problem, found.outputs, times, kept), problem=problem)
+                   details=solution(self, problem, found.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The coefficients of all nodes, by training once more."""

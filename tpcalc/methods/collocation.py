@@ -20,7 +20,7 @@ from ..programs.problem import Problem
 from ..results.run import Details, Run
 from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require_taken,
                      require_known_directions, wanted_times)
-from .solution import Solution, propagator_details
+from .solution import propagator_details, solution
 
 TOLERANCE = 1e-12        # of outputs
 BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there
@@ -67,7 +67,7 @@ class Collocation:
         notes = ((ONLY_EMBEDDING_READOUT,
                   ) if problem.net.train_embedding_readout and cell.drift == 0 else cell.notes) + said
         return Run(task, trace.outputs, trace.probe_outputs, times, self.name, None, None, float(error), notes,
-                   linear=linear, exact=True, details=Solution(self, problem, trace.outputs, times, kept),
+                   linear=linear, exact=True, details=solution(self, problem, trace.outputs, times, kept),
                    problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:

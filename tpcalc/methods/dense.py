@@ -50,8 +50,7 @@ class Dense(ReadsProgram):
             raise ValueError(f"weights: got {_checks.short(self.weights)}; expected a mapping {{family: array}}, "
                              "or None")
         if self.seed:
-            raise ValueError(f"seed: got {self.seed} with weights, which leave nothing to draw; expected one of "
-                             "them")
+            raise ValueError(f"seed: got {self.seed} with weights, which leave nothing to draw; expected one of them")
         object.__setattr__(self, "weights", {name: _checks.finite_array(f"weights[{name!r}]", values)
                                              for name, values in self.weights.items()})
 

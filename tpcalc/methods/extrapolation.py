@@ -52,7 +52,7 @@ class Extrapolation:
 
     @property
     def standard_error(self) -> np.ndarray:
-        return _error(self._limits)
+        return error_of_mean(self._limits)
 
     @property
     def bias_bound(self) -> np.ndarray:
@@ -82,8 +82,8 @@ class Extrapolation:
         """Is the bias bound, where the error is largest, more than chance, and more than half of the error?"""
         location = np.unravel_index(np.argmax(self.errors), self.errors.shape)
         bound = self.bias_bound[location]
-        return bool(bound > self.quantile * _error(self._without_coarsest)[location] and bound > self.errors[location]
-                    / 2)
+        chance = self.quantile * error_of_mean(self._without_coarsest)[location]
+        return bool(bound > chance and bound > self.errors[location] / 2)
 
     @property
     def changes(self) -> np.ndarray:
@@ -93,10 +93,10 @@ class Extrapolation:
     def grows(self, tolerance: float) -> bool:
         """Is the last change larger than the one before, by more than chance, and than the tolerance?"""
         last = np.diff(self.values[:, -2:], axis=1)[:, 0]
-        sure = np.abs(last.mean(axis=0)) - self.quantile * _error(last)
+        sure = np.abs(last.mean(axis=0)) - self.quantile * error_of_mean(last)
         return bool(np.max(sure) > max(tolerance, float(self.changes[-2])))
 
 
-def _error(values: np.ndarray) -> np.ndarray:
-    """The standard error of the mean over batches."""
-    return np.std(values, axis=0, ddof=1) / np.sqrt(len(values))
+def error_of_mean(values: np.ndarray) -> np.ndarray:
+    """The standard error of the mean over the first axis."""
+    return np.asarray(np.std(values, axis=0, ddof=1) / np.sqrt(len(values)))

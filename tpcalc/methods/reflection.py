@@ -18,7 +18,7 @@ from ..programs.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run
 from .method import Progress, each_step, not_linear, require_taken, require_known_directions, wanted_times
-from .solution import Solution, propagator_details
+from .solution import propagator_details, solution
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Reflection:
         round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
         kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, propagator)
         return Run(problem.of_vectors, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
-                   notes, exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
+                   notes, exact=True, details=solution(self, problem, trace.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The propagator of all nodes, by training once more."""

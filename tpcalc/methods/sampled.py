@@ -20,7 +20,7 @@ from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 from .fluctuations import rounded
 from .method import (Progress, misplaced, reason_of, require_taken, require_known_directions, wanted_times)
-from .solution import Solution
+from .solution import solution
 
 
 NO_POSITIONS = "runs of a tp.ResNet"
@@ -78,7 +78,7 @@ class ReadsProgram(ABC):
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),
                    details=OutputsAlone(self.name, NO_POSITIONS) if job.net.positions else
-                   Solution(self, problem, outputs[0], times, kept), problem=problem)
+                   solution(self, problem, outputs[0], times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """What is known at the nodes, by running the same reading once more."""

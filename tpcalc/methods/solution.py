@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Callable
 
 import numpy as np
 
@@ -16,25 +16,14 @@ from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 
 
-class Solves(Protocol):
-    """A method that finds details by training with all nodes kept."""
+def solution(method: Value, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray, kept: Details | None
+             ) -> Callable[[], Details]:
+    """A solved problem as a value: called, it gives the details, by ``method.details`` where they were not kept."""
+    return partial(_kept_or_found, kept, method.details, problem, outputs, layer_times)
 
-    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
-        """The details of the training that gave ``outputs``, at ``layer_times`` at least."""
 
-
-@dataclass(frozen=True)
-class Solution:
-    """A solved problem as a value: called, it gives the details, by training once more where they were not kept."""
-
-    method: Solves
-    problem: Problem
-    outputs: np.ndarray
-    layer_times: np.ndarray
-    kept: Details | None = None
-
-    def __call__(self) -> Details:
-        return self.kept or self.method.details(self.problem, self.outputs, self.layer_times)
+def _kept_or_found(kept: Details | None, find: Callable[..., Details], *solved: Value) -> Details:
+    return kept or find(*solved)
 
 
 def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estimate: float,

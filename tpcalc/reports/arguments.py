@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any, Callable, TypeVar
 
 from .._numbers import from_text
@@ -22,16 +23,21 @@ def argument(allowed: str) -> Callable[[Callable[[str], Value]], Callable[[str],
             except (ValueError, ZeroDivisionError, OverflowError):
                 raise argparse.ArgumentTypeError(f"got {text!r}; expected {allowed}") from None
 
-        checked.__doc__ = parse.__doc__
         return checked
 
     return decorate
 
 
-@argument("an exact number such as 1/2, 0.75 or -1")
-def exact_number(text: str) -> Fraction:
-    """A rational; decimals mean what they print as."""
-    return from_text(text)
+def _whole(text: str, least: int) -> int:
+    value = int(text)
+    if value < least:
+        raise ValueError(text)
+    return value
+
+
+exact_number = argument("an exact number such as 1/2, 0.75 or -1")(from_text)  # decimals mean what they print as
+positive = argument("a whole number of at least 1")(partial(_whole, least=1))
+nonnegative = argument("a whole number of at least 0")(partial(_whole, least=0))
 
 
 @argument("a power of L: an exact number such as 1/2, 0.75 or -1")
@@ -41,35 +47,20 @@ def power_argument(text: str) -> Fraction | float:
     return number if set("+-/0123456789") >= set(text.strip()) else float(number)
 
 
-@argument("a whole number of at least 1")
-def positive(text: str) -> int:
-    """A whole number >= 1."""
-    return _positive(text)
-
-
-@argument("a whole number of at least 0")
-def nonnegative(text: str) -> int:
-    """A whole number >= 0."""
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
 @argument("a whole number of at least 1, or oo")
 def size_argument(text: str) -> int | float:
     """A depth or width, which may be infinite."""
-    return math.inf if text in ("oo", "inf") else _positive(text)
+    return math.inf if text in ("oo", "inf") else _whole(text, 1)
 
 
 @argument("two or more growing whole numbers such as 16,32,64, or a doubling range such as 16:1024")
 def growing(text: str) -> tuple[int, ...]:
     """Depths or widths: a list with commas, or first:last in powers of two."""
     if ":" in text:
-        first, last = (_positive(part) for part in text.split(":"))
+        first, last = (_whole(part, 1) for part in text.split(":"))
         values = [first * 2**k for k in range(max(0, (last // first).bit_length()))]
     else:
-        values = [_positive(part) for part in text.split(",")]
+        values = [_whole(part, 1) for part in text.split(",")]
     if len(values) < 2 or any(b <= a for a, b in zip(values, values[1:])):
         raise ValueError(text)
     return tuple(values)
@@ -94,15 +85,7 @@ def named_numbers(text: str) -> dict[str, float]:
     return found
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
-
-
-NEGATIVE_VALUES = ("--alpha", "--gamma", "--lr", "--branch", "--eps", "--init", "--weight-decay",
-                   "--gradient")
+NEGATIVE_VALUES = ("--alpha", "--gamma", "--lr", "--branch", "--eps", "--init", "--weight-decay", "--gradient")
 
 
 def join_negative(arguments: list[str]) -> list[str]:

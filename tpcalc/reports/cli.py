@@ -15,9 +15,8 @@ from typing import Callable, Sequence
 
 from .. import __version__
 from ..errors import Divergence, MissingExtra
-from .arguments import (
-    Defaults, OneLineParser, exact_number, growing, join_negative, named_numbers, nonnegative, one_line, positive,
-    power_argument, rates_argument, size_argument)
+from .arguments import (Defaults, OneLineParser, exact_number, growing, join_negative, named_numbers, nonnegative,
+                        one_line, positive, power_argument, rates_argument, size_argument)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -122,8 +121,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
                         help="a whole number, or oo; if not given oo, or 16 where "
                              "width or method go with finite depths alone")
     parser.add_argument("--width", type=size_argument, metavar="N",
-                        help="a whole number, or oo; if not given oo, or 128 where "
-                             "the method is one of real networks")
+                        help="a whole number, or oo; if not given oo, or 128 where the method is one of real networks")
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation, long_collocation or "
                              "common_draws (depth oo), particles (finite depth, width oo), conditioned or dense "

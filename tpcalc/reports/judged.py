@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Callable, Sequence
+from typing import Sequence
 
 import sympy as sp
 
 from .._types import Json
 from .. import Divergence, ResNet, classify
 from .options import Setup, depth_scaling
+from .progress import Progress
 
-Progress = Callable[[int, int], None]
 FLAGS = ("stable_at_init", "stable_in_training", "output_stable", "nontrivial", "faithful_at_init",
          "faithful_in_training", "feature_learning", "redundant", "layerwise_linear")
 

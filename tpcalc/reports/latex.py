@@ -9,32 +9,25 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from .._types import Json
 from .. import __version__
+from ..derivations.printing import escape_as_codes
+from ..ledger.document import breakable, tex_templates
 from . import breaking, tables
 from .document import TableColumn, Document, translate
 from .failures import CompileError
 
-SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
-           "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
-           ">": r"\textgreater{}",
-           "|": r"\textbar{}", "-": r"{-}", '"': r"\textquotedbl{}", "'": r"{\textquotesingle}",
-           "\N{EN DASH}": "--", "\N{MINUS SIGN}": "$-$"}
+SPELLED = {"-": r"{-}", "'": r"{\textquotesingle}", "\N{EN DASH}": "--", "\N{MINUS SIGN}": "$-$"}
 
 
 def escape_for_tex(text: str) -> str:
     """Plain text for TeX: every character as it is, none with a meaning; what fonts may lack is spelled out."""
-    return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
+    return "".join(SPELLED[c] if c in SPELLED else escape_as_codes(c) for c in text)
 
 
 def render_latex(document: Document) -> str:
     """report.tex, with figures in figures/<key>.pdf beside it."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tpcalc.reports"), trim_blocks=True, lstrip_blocks=True, autoescape=False,
-        block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",
-        comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
+    environment = tex_templates("tpcalc.reports")
     environment.filters["rich"] = lambda text: _rich(text, document)
     environment.filters["tex"] = escape_for_tex
     environment.filters["displays"] = breaking.displays
@@ -48,7 +41,7 @@ def render_latex(document: Document) -> str:
 
 def _rich(text: str, document: Document) -> str:
     return translate(
-        text, _prose, lambda math: f"${math}$", lambda code: rf"\texttt{{{_breakable(escape_for_tex(code))}}}",
+        text, _prose, lambda math: f"${math}$", lambda code: rf"\texttt{{{breakable(escape_for_tex(code))}}}",
         lambda strong: rf"\textbf{{{_prose(strong)}}}",
         lambda kind, key: _reference(kind, key, document))
 
@@ -62,11 +55,6 @@ def _reference(kind: str, key: str, document: Document) -> str:
 def _prose(text: str) -> str:
     """Our own sentences: escaped, but hyphens may break lines."""
     return escape_for_tex(text).replace("{-}", "-").replace(r"{\textquotesingle}", "'")
-
-
-def _breakable(code: str) -> str:
-    """Code within a line, which may be broken after slashes and underscores: keys of the ledger are long."""
-    return code.replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
 
 
 def _code(text: str) -> str:

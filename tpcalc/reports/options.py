@@ -97,6 +97,11 @@ class ReportOptions:
     def __post_init__(self) -> None:
         require_seeds(self.seeds)
 
+    @property
+    def numbers(self) -> Json:
+        """Those of the setup."""
+        return self.setup.numbers
+
     def command(self) -> str:
         """The command line of this report."""
         own = ["--depths", ",".join(map(str, self.depths)), "--widths", ",".join(map(str, self.widths)),

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import count
 from typing import Callable, Iterator
 
 
+Progress = Callable[[int, int], None]
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody sees."""
+
+
+def counting(progress: Progress, total: int) -> Callable[[], None]:
+    """Called, it says that one more of so many is done."""
+    done = count(1)
+    return lambda: progress(next(done), total)
+
+
 @contextmanager
-def bar(title: str, total: int) -> Iterator[Callable[[int, int], None]]:
+def bar(title: str, total: int) -> Iterator[Progress]:
     """A callback (done, total) that moves a bar on standard error, if that is a terminal and tqdm is there."""
     try:
         from tqdm import tqdm
     except ImportError:
         tqdm = None
     if tqdm is None or not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield silent
         return
     with tqdm(total=total, desc=title, leave=False, file=sys.stderr) as shown:
         def update(done: int, total: int) -> None:

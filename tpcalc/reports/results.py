@@ -1,19 +1,22 @@
-"""Everything a report is written from."""
+"""Everything a report is written from, and what all reports say of it."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar, Sequence
 
 from .._types import Json
 from .. import __version__
+from ..ledger.bibliography import bibtex
+from .document import Block, Code, Paragraph, Plain
 from .judged import Classified
 from .options import ReportOptions
 from .phase import DividedPlane
 from .stages import Converged, Derived, Networks
 
+SIZES = ("depths", "widths", "network_depth", "seeds", "seed")
 ELSEWHERE = ("outputs", "limit_outputs", "standard_error", "picture")
 PACKAGES = ("numpy", "scipy", "sympy", "numba", "scikit-learn", "matplotlib", "jinja2", "latex2mathml")
 
@@ -29,46 +32,78 @@ def versions() -> dict[str, str]:
     return found
 
 
-@dataclass(kw_only=True)
+@dataclass
 class FinishedStages:
-    """How the stages of a report went, by name: seconds of those that ran; why in ``failures`` for those that failed,
-    and in ``left_out`` for those that refuse the network or its exponents."""
+    """What the stages of a report found, a field each, None where one has not run; and how they went.
 
-    failures: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=versions)
+    options: what was asked for; pdf: a sentence on report.pdf; by name of a stage, seconds of those that ran; why in
+    ``failures`` for those that failed, and in ``left_out`` for those that refuse what ``refusing`` says.
+    """
 
-    def said(self, **stages: Any) -> Json:
-        """For report.json: versions, seconds, failures and what was left out; and each stage as a dictionary.
+    refusing: ClassVar[str]  # what a stage may refuse, in words
 
-        Fields of ``ELSEWHERE`` are dropped: they have files of their own. A stage that has not run is None.
-        """
-        found: Json = {"versions": self.versions, "seconds": self.seconds, "failures": self.failures,
-                       "left_out": self.left_out}
-        for name, stage in stages.items():
-            found[name] = None if stage is None else {k: v for k, v in asdict(stage).items() if k not in ELSEWHERE}
+    options: Any
+    pdf: str
+    failures: dict[str, str] = field(default_factory=dict, kw_only=True)
+    left_out: dict[str, str] = field(default_factory=dict, kw_only=True)
+    seconds: dict[str, float] = field(default_factory=dict, kw_only=True)
+    versions: dict[str, str] = field(default_factory=versions, kw_only=True)
+
+    def numbers(self) -> Json:
+        """For report.json: the command, what was trained, versions, seconds, failures and what was left out; and each
+        stage as a dictionary, without the fields of ``ELSEWHERE``, which have files of their own."""
+        asked = self.options
+        found: Json = {"command": asked.command(), "setup": asked.numbers, **{
+            name: getattr(asked, name) for name in SIZES if hasattr(asked, name)}}
+        found |= {name: getattr(self, name) for name in ("versions", "seconds", "failures", "left_out")}
+        for one in fields(self):
+            if one.default is None:
+                stage = getattr(self, one.name)
+                found[one.name] = None if stage is None else {
+                    key: value for key, value in asdict(stage).items() if key not in ELSEWHERE}
         return found
 
 
 @dataclass
 class Results(FinishedStages):
-    """What the stages found, None where a stage has not run."""
+    """Everything a report on a residual network is written from."""
+
+    refusing: ClassVar[str] = "this network"
 
     options: ReportOptions
-    pdf: str
     derived: Derived | None = None
     converged: Converged | None = None
     networks: Networks | None = None
     classified: Classified | None = None
     plane: DividedPlane | None = None
 
-    def numbers(self) -> Json:
-        """For report.json: the command, what was trained, and what ``said`` makes of all stages: numbers without the
-        outputs, limits and errors of single samples, and without the picture of the plane."""
-        options = self.options
-        return {"command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
-                "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
-                "seed": options.seed, **self.said(
-                    derived=self.derived, converged=self.converged, networks=self.networks, classified=self.classified,
-                    plane=self.plane)}
+
+def missing_stage(results: FinishedStages, stage: str) -> list[Block]:
+    """In the place of a part whose stage has no result, why."""
+    if stage in results.left_out:
+        return [Paragraph(f"This part is left out for {results.refusing}:"), Plain([results.left_out[stage]])]
+    return [Paragraph("This part was not computed:"),
+            Plain([results.failures.get(stage, "interrupted before it was reached")])]
+
+
+def failed(results: FinishedStages) -> list[Block]:
+    """All stages that failed, with their messages."""
+    if not results.failures:
+        return []
+    return [Paragraph("Parts of this report are missing:"),
+            Plain([f"{stage}: {message}" for stage, message in results.failures.items()])]
+
+
+def reproduce(results: FinishedStages, where: str) -> list[Block]:
+    """The command, where numbers are, times and versions."""
+    return [Paragraph("The command of this report:"), Code(results.options.command()),
+            Paragraph(f"{where} Time of each part:"),
+            Plain([f"{stage}: {seconds:.1f} s" for stage, seconds in results.seconds.items()]),
+            Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
+
+
+def references(keys: Sequence[str]) -> list[Block]:
+    """The statements of the ledger that a report rests on, and their papers."""
+    named = ", ".join(f"`{key}`" for key in keys)
+    return [Paragraph(f"This report rests on these statements of the ledger, which `tpcalc prove` checks: {named}. "
+                      "Their papers, also in [[file:references.bib]]:"), Code(bibtex(keys).rstrip())]

@@ -7,19 +7,15 @@ from typing import Sequence
 import sympy as sp
 
 from ..classification import Verdict
-from ..ledger.bibliography import CITED, bibtex
+from ..ledger.bibliography import CITED
 from ..ledger.citations import INTERPRETERS
 from .derivations import derivation
 from .document import Block, Code, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section, literal
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
-from .results import Results
-from .results_tables import (band_table, convergence_table, exponents_table, flags_table, networks_table,
-                             training_table)
+from .results import Results, failed, missing_stage, references, reproduce
+from .results_tables import band_table, convergence_table, exponents_table, flags_table, networks_table, training_table
 from .stages import Networks
-
-MISSING = "This part was not computed:"
-LEFT_OUT = "This part is left out for this network:"
 
 
 def report_document(results: Results) -> Document:
@@ -38,7 +34,7 @@ def report_document(results: Results) -> Document:
         Section("classification", "Where this scaling stands", _classification(results)),
         Section("plane", "The plane of depth scalings", _plane(results)),
         Section("reproduce", "How to reproduce this", _reproduce(results)),
-        Section("references", "References", _references(results)), *_appendices(results)])
+        Section("references", "References", references(rests_on(results))), *_appendices(results)])
 
 
 def _appendices(results: Results) -> list[Section]:
@@ -54,12 +50,6 @@ def _appendices(results: Results) -> list[Section]:
             Paragraph("From the ket equations to the recursion of coefficients and covariances. A coefficient is a "
                       "derivative in a generic base ket."), *derivation(d.steps[d.ket_steps:])], True))
     return found
-
-
-def _missing(results: Results, stage: str) -> list[Block]:
-    if stage in results.left_out:
-        return [Paragraph(LEFT_OUT), Plain([results.left_out[stage]])]
-    return [Paragraph(MISSING), Plain([results.failures.get(stage, "interrupted before it was reached")])]
 
 
 def _summary(results: Results) -> list[Block]:
@@ -87,21 +77,16 @@ def _summary(results: Results) -> list[Block]:
             f"**Width.** Real networks of widths ${n.rows[0]['width']}$ to ${n.rows[-1]['width']}$ and depth $L = "
             f"{n.depth}$ differ from infinite width by {math_number(n.rows[0]['error'])} down to "
             f"{math_number(n.rows[-1]['error'])}, falling like $n^{{-r}}$, "
-            f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}; theory says $r = 1/2$ "
-            "([[figure:networks]])."))
+            f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}; theory says $r = 1/2$ ([[figure:networks]])."))
     if v is not None:
         blocks.append(Paragraph("**Verdict.** The exponents of $L$ in the derived equations put this scaling into "
                                 f"one cell of the plane: **{literal(v.name)}** ([[table:verdict]])."))
-    if results.failures:
-        blocks.append(Paragraph("Parts of this report are missing:"))
-        blocks.append(Plain([f"{stage}: {message}" for stage, message in results.failures.items()]))
-    blocks.append(Paragraph(results.pdf))
-    return blocks
+    return [*blocks, *failed(results), Paragraph(results.pdf)]
 
 
 def _program(results: Results) -> list[Block]:
     if results.derived is None:
-        return _missing(results, "derivation")
+        return missing_stage(results, "derivation")
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to "
                       "infinity. One input and one output a step are written; a batch adds an index to the step, and "
                       "outputs are independent coordinates. The exponents stay symbols here."),
@@ -112,7 +97,7 @@ def _program(results: Results) -> list[Block]:
 def _kets(results: Results) -> list[Block]:
     d = results.derived
     if d is None:
-        return _missing(results, "derivation")
+        return missing_stage(results, "derivation")
     return [Paragraph("At infinite width the coordinates of a vector become independent copies of one random "
                       "variable, its ket; brackets are expectations. A hat marks the Gaussian part of a product with "
                       "an initial matrix; what the vector owes to that matrix's transpose is the sum over earlier "
@@ -123,7 +108,7 @@ def _kets(results: Results) -> list[Block]:
 def _recursion(results: Results) -> list[Block]:
     d = results.derived
     if d is None:
-        return _missing(results, "derivation")
+        return missing_stage(results, "derivation")
     if not d.recursion:
         return [Paragraph("This part is left out: the kets of this network are no linear combinations of initial "
                           "vectors and hat-kets, so that there is no recursion of coefficients. At finite depth "
@@ -138,7 +123,7 @@ def _recursion(results: Results) -> list[Block]:
 def _convergence(results: Results) -> list[Block]:
     c = results.converged
     if c is None:
-        return _missing(results, "convergence")
+        return missing_stage(results, "convergence")
     solved = "Training at infinite width is evaluated exactly at every depth." if c.sampling_error is None else (
         f"Training at infinite width is sampled at every depth by {c.method}, with the same seed; outputs are within "
         f"{math_number(c.sampling_error)} with 95% confidence, and orders say something where changes are larger.")
@@ -150,10 +135,9 @@ def _convergence(results: Results) -> list[Block]:
     return [Paragraph(text + ". Orders are fitted over the deeper half of the depths; the uncertainty is the "
                       "standard error of the fit."),
             DrawnFigure("convergence",
-                        "Largest change of any output from one depth to the next, and largest distance of "
-                        "any output to its limit, against depth, both on logarithmic axes; straight dashed lines are "
-                        "the "
-                        "fitted power laws."),
+                        "Largest change of any output from one depth to the next, and largest distance of any output "
+                        "to its limit, against depth, both on logarithmic axes; straight dashed lines are the fitted "
+                        "power laws."),
             convergence_table(c)]
 
 
@@ -169,7 +153,7 @@ def _limit(results: Results) -> list[Block]:
         blocks += [Paragraph("The recursion becomes these equations in layer time, from 0 to 1:"),
                    DisplayedFormula(derived.limit_latex)]
     if c is None:
-        return blocks + _missing(results, "convergence")
+        return blocks + missing_stage(results, "convergence")
     if c.limit_losses is None:
         blocks += [Paragraph("There is no limit, or none that can be found:"), Plain([c.reason])]
     else:
@@ -188,7 +172,7 @@ def _limit(results: Results) -> list[Block]:
 def _networks(results: Results) -> list[Block]:
     n = results.networks
     if n is None:
-        return _missing(results, "networks")
+        return missing_stage(results, "networks")
     if n.extrapolated_z is None:
         means = ("Infinite width is sampled itself here, and its error is a part of every difference: means over seeds "
                  "are not extrapolated.")
@@ -218,10 +202,9 @@ def _spread(n: Networks) -> list[Block]:
     if n.band is None:
         return [Paragraph("How far real networks are expected to be is not known here:"), Plain([n.no_band])]
     blocks: list[Block] = [Paragraph(
-        f"How far a network of width $n$ is from its limit can be computed: over initializations the covariances of "
-        f"its outputs are $\\Sigma / n$. On {n.band['task']} networks of width "
-        f"${n.band['rows'][-1]['width']}$ differ by "
-        f"{math_number(n.band['rows'][-1]['measured'])} where {math_number(n.band['rows'][-1]['predicted'])} is "
+        "How far a network of width $n$ is from its limit can be computed: over initializations the covariances of "
+        f"its outputs are $\\Sigma / n$. On {n.band['task']} networks of width ${n.band['rows'][-1]['width']}$ differ "
+        f"by {math_number(n.band['rows'][-1]['measured'])} where {math_number(n.band['rows'][-1]['predicted'])} is "
         "predicted ([[table:band]]).")]
     if n.band["warning"]:
         blocks += [Paragraph("This is the leading order in $1/n$, which small widths do not follow:"),
@@ -232,7 +215,7 @@ def _spread(n: Networks) -> list[Block]:
 def _classification(results: Results) -> list[Block]:
     v = results.classified
     if v is None:
-        return _missing(results, "classification")
+        return missing_stage(results, "classification")
     blocks: list[Block] = [
         Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived equations."),
         flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
@@ -246,25 +229,13 @@ def _classification(results: Results) -> list[Block]:
 
 
 def _plane(results: Results) -> list[Block]:
-    return _missing(results, "plane") if results.plane is None else plane_blocks(results.plane)
+    return missing_stage(results, "plane") if results.plane is None else plane_blocks(results.plane)
 
 
 def _reproduce(results: Results) -> list[Block]:
-    numbers = results.options.setup.numbers
-    times = [f"{stage}: {seconds:.1f} s" for stage, seconds in results.seconds.items()]
-    return [Paragraph("The command of this report:"), Code(results.options.command()),
-            Paragraph(f"The data's SHA-256 begins with `{numbers['data'][:16]}`. All numbers are in "
-                      "[[file:report.json]], those of the tables in one `.csv` file each, and all outputs in "
-                      "[[file:outputs.csv]]. Time of each part:"), Plain(times),
-            Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
-
-
-def _references(results: Results) -> list[Block]:
-    """The papers of exactly those statements that the derivation's steps and the numbers rest on."""
-    keys = rests_on(results)
-    named = ", ".join(f"`{key}`" for key in keys)
-    return [Paragraph(f"This report rests on these statements of the ledger, which `tpcalc prove` checks: {named}. "
-                      "Their papers, also in [[file:references.bib]]:"), Code(bibtex(keys).rstrip())]
+    return reproduce(results, f"The data's SHA-256 begins with `{results.options.numbers['data'][:16]}`. All numbers "
+                     "are in [[file:report.json]], those of the tables in one `.csv` file each, and all outputs in "
+                     "[[file:outputs.csv]].")
 
 
 def rests_on(results: Results) -> list[str]:

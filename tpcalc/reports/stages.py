@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 import sympy as sp
@@ -16,8 +16,8 @@ from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
 from .band import band_or_reason
 from .options import ReportOptions, Setup
+from .progress import Progress, counting, silent
 
-Progress = Callable[[int, int], None]
 SYMBOLS = sp.symbols("alpha gamma", real=True)
 
 
@@ -151,19 +151,12 @@ class Networks:
     no_band: str
 
 
-def compare_networks(options: ReportOptions, progress: Progress | None = None) -> Networks:
+def compare_networks(options: ReportOptions, progress: Progress = silent) -> Networks:
     setup, depth, seeds = options.setup, options.network_depth, options.seeds
     arguments = (setup.net, setup.task, setup.opt, setup.scale, depth)
     exact = train(*arguments)
     rows, errors, losses, means, variances = [], [], [], [], []
-    total, done = 2 * len(options.widths) * seeds, 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
+    advance = counting(progress, 2 * len(options.widths) * seeds)
     for width in options.widths:
         runs = []
         for seed in range(options.seed, options.seed + seeds):

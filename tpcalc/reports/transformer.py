@@ -14,11 +14,9 @@ from .store import Store
 from .tables import write_csv, write_table
 from .transformer_options import TransformerOptions
 from .transformer_page import (RESTS_ON, TransformerResults, transformer_document, figures_of, limit_table,
-                               real_networks_table,
-                               rates_table)
+                               real_networks_table, rates_table)
 from .transformer_stages import (BestRates, AttentionTraining, RealTransformers, Written, find_rates, limit_stage,
-                                 train_real,
-                                 write_program)
+                                 train_real, write_program)
 
 
 def write_transformer_report(options: TransformerOptions, folder: Path, fresh: bool = False, pdf: bool = True,

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy as sp
 from matplotlib.figure import Figure
 
-from .._types import Json
-from ..ledger.bibliography import bibtex
 from ..ledger.citations import NONLINEAR
 from .document import (Block, Code, TableColumn, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section,
                        DocumentTable)
 from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
-from .results import FinishedStages
+from .results import FinishedStages, failed, missing_stage, references, reproduce
 from .tables import flag_cell
 from .transformer_options import TransformerOptions
 from .transformer_stages import BestRates, AttentionTraining, RealTransformers, Written
@@ -27,20 +25,15 @@ COLORS = (BLUE, ORANGE, GREEN, GRAY, "#cc79a7")
 
 @dataclass
 class TransformerResults(FinishedStages):
-    """What the stages found, None where a stage has not run."""
+    """Everything a report on transformers is written from."""
+
+    refusing: ClassVar[str] = "these exponents"
 
     options: TransformerOptions
-    pdf: str
     written: Written | None = None
     limit: AttentionTraining | None = None
     real: RealTransformers | None = None
     rates: BestRates | None = None
-
-    def numbers(self) -> Json:
-        """For report.json: all but the outputs, which are in outputs.csv."""
-        o = self.options
-        return {"command": o.command(), "setup": o.numbers, "depths": o.depths, "widths": o.widths, "seeds": o.seeds,
-                "seed": o.seed, **self.said(written=self.written, limit=self.limit, real=self.real, rates=self.rates)}
 
 
 def transformer_document(results: TransformerResults) -> Document:
@@ -53,17 +46,9 @@ def transformer_document(results: TransformerResults) -> Document:
         Section("limit", "The limit of infinite width, heads and depth", _limit(results)),
         Section("networks", "Real transformers", _real(results)),
         Section("rates", "The best learning rate against depth", _rates(results)),
-        Section("reproduce", "How to reproduce this", _reproduce(results)),
-        Section("references", "References", [
-            Paragraph("This report rests on these statements of the ledger, which `tpcalc prove` checks: "
-                      + ", ".join(f"`{key}`" for key in RESTS_ON) + ". Their papers, also in [[file:references.bib]]:"),
-            Code(bibtex(RESTS_ON).rstrip())])])
-
-
-def _missing(results: TransformerResults, stage: str) -> list[Block]:
-    if stage in results.left_out:
-        return [Paragraph("This part is left out for these exponents:"), Plain([results.left_out[stage]])]
-    return [Paragraph("This part was not computed:"), Plain([results.failures.get(stage, "interrupted before it")])]
+        Section("reproduce", "How to reproduce this", reproduce(
+            results, "All numbers are in [[file:report.json]], those of the tables in one `.csv` file each.")),
+        Section("references", "References", references(RESTS_ON))])
 
 
 def _summary(results: TransformerResults) -> list[Block]:
@@ -94,15 +79,12 @@ def _summary(results: TransformerResults) -> list[Block]:
         blocks.append(Paragraph(
             f"**The best learning rate** goes like $L^p$ with $p$ {math_number(rates.predicted[own], 2)} by theory and "
             f"{math_number(fitted, 2)} as measured ([[figure:rates]])."))
-    if results.failures:
-        blocks += [Paragraph("Parts of this report are missing:"),
-                   Plain([f"{stage}: {message}" for stage, message in results.failures.items()])]
-    return [*blocks, Paragraph(results.pdf)]
+    return [*blocks, *failed(results), Paragraph(results.pdf)]
 
 
 def _program(results: TransformerResults) -> list[Block]:
     if results.written is None:
-        return _missing(results, "program")
+        return missing_stage(results, "program")
     refused = [f"{name}: {why}" for name, why in results.written.refused.items() if why]
     beside: list[Block] = [Paragraph("What does not take this program yet, in its own words:"), Plain(refused)]
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to infinity. "
@@ -127,7 +109,7 @@ def limit_table(results: TransformerResults) -> DocumentTable:
 
 def _limit(results: TransformerResults) -> list[Block]:
     if results.limit is None:
-        return [*_missing(results, "limit"), limit_table(results)]
+        return [*missing_stage(results, "limit"), limit_table(results)]
     return [Paragraph(
         "A layer enters training through kernels, which map Gram matrices of the positions of sequences to Gram "
         "matrices. Means over one head are taken by scrambled Sobol points, several times: how the answers differ says "
@@ -153,11 +135,10 @@ def real_networks_table(found: RealTransformers) -> DocumentTable:
 
 def _real(results: TransformerResults) -> list[Block]:
     if results.real is None:
-        return _missing(results, "networks")
+        return missing_stage(results, "networks")
     drawn = [DrawnFigure("networks",
-                         "Root mean square difference of the outputs of real transformers from the limit of "
-                         "infinite width and depth, against width, a line a depth; the dashed one falls like "
-                         "$n^{-1/2}$.")]
+                         "Root mean square difference of the outputs of real transformers from the limit of infinite "
+                         "width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
     return [Paragraph("Transformers with real matrices, trained on the same text, at several widths and depths."),
             *(drawn if results.limit is not None else []), real_networks_table(results.real)]
 
@@ -167,8 +148,7 @@ def rates_table(found: BestRates) -> DocumentTable:
     return DocumentTable("rates",
                          f"Real transformers of width ${found.width}$ that see one batch again, {found.updates} "
                          "updates: the best learning rate by depth and exponents, and the least loss of a position; "
-                         "the last "
-                         "column says whether the best one is inside the grid.",
+                         "the last column says whether the best one is inside the grid.",
                          [TableColumn("alpha", r"$\alpha$"), TableColumn("gamma", r"$\gamma$"),
                           TableColumn("depth", "depth $L$", "int"),
                           TableColumn("optimum", "best rate", "fixed", 3),
@@ -179,7 +159,7 @@ def rates_table(found: BestRates) -> DocumentTable:
 def _rates(results: TransformerResults) -> list[Block]:
     found = results.rates
     if found is None:
-        return _missing(results, "rates")
+        return missing_stage(results, "rates")
     said = [f"({key}): {power:+.2f} by theory, " + ("not measured" if found.measured[key] is None else
                                                     f"{found.measured[key]:+.2f} measured")
             for key, power in found.predicted.items()]
@@ -188,13 +168,6 @@ def _rates(results: TransformerResults) -> list[Block]:
                       "$(\\alpha, \\gamma)$:"),
             Plain(said), DrawnFigure("rates", "The best learning rate of real transformers against depth; dashed lines "
                                      "have the slopes of theory."), rates_table(found)]
-
-
-def _reproduce(results: TransformerResults) -> list[Block]:
-    return [Paragraph("The command of this report:"), Code(results.options.command()),
-            Paragraph("All numbers are in [[file:report.json]], those of the tables in one `.csv` file each. Time of "
-                      "each part:"), Plain([f"{stage}: {seconds:.1f} s" for stage, seconds in results.seconds.items()]),
-            Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
 
 
 def real_networks_figure(found: RealTransformers) -> Figure:

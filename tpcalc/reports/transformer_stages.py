@@ -14,9 +14,9 @@ from ..errors import NotCovered
 from ..studies.convergence import fit_order
 from ..studies.optimum import grid_optimum
 from .options import depth_scaling
+from .progress import Progress, counting, silent
 from .transformer_options import TransformerOptions
 
-Progress = Callable[[int, int], None]
 POINTS, SCRAMBLES = 64, 4  # of a head's means; outputs are known to a hundredth
 GRID = 2.0 ** np.arange(-4, 4)  # learning rates, as factors of the report's own
 SEEDS, UPDATES = 4, 3  # of networks that look for the best learning rate
@@ -87,10 +87,10 @@ class RealTransformers:
     uncertainty: float | None
 
 
-def train_real(options: TransformerOptions, limit: AttentionTraining | None,
-               progress: Progress | None = None) -> RealTransformers:
+def train_real(options: TransformerOptions, limit: AttentionTraining | None, progress: Progress = silent
+               ) -> RealTransformers:
     task, rows, errors = options.task, [], []
-    total, done = len(options.widths) * len(options.depths), 0
+    advance = counting(progress, len(options.widths) * len(options.depths))
     losses: list[float] = []
     for width in options.widths:
         for depth in options.depths:
@@ -106,9 +106,7 @@ def train_real(options: TransformerOptions, limit: AttentionTraining | None,
                 row |= {"error": float(np.sqrt(np.mean(each**2))), "spread": float(np.std(each, ddof=1)),
                         "z": float(np.sqrt(np.mean((mean / np.hypot(spread, np.array(limit.standard_error)))**2)))}
             rows.append(row)
-            done += 1
-            if progress is not None:
-                progress(done, total)
+            advance()
     errors = [row["error"] for row in rows if row["depth"] == options.depths[-1]]
     if limit is None or len(errors) < 3:
         return RealTransformers(options.seeds, rows, losses, None, None)
@@ -133,12 +131,11 @@ class BestRates:
     measured: dict[str, float | None]
 
 
-def find_rates(options: TransformerOptions, progress: Progress | None = None) -> BestRates:
+def find_rates(options: TransformerOptions, progress: Progress = silent) -> BestRates:
     inputs, targets = (np.repeat(one[:1], UPDATES + 1, axis=0) for one in (options.task.inputs, options.task.targets))
     task = Sequences(inputs, targets, options.task.loss)
-    width, rows, done = min(options.widths[-1], 64), [], 0
-    predicted, measured = {}, {}
-    total = len(options.scalings) * len(options.depths)
+    width, rows, predicted, measured = min(options.widths[-1], 64), [], {}, {}
+    advance = counting(progress, len(options.scalings) * len(options.depths))
     for alpha, gamma in options.scalings:
         optima = []
         for depth in options.depths:
@@ -148,9 +145,7 @@ def find_rates(options: TransformerOptions, progress: Progress | None = None) ->
                          "loss": found.loss, "bracketed": found.bracketed})
             if found.bracketed:
                 optima.append((depth, found.value))
-            done += 1
-            if progress is not None:
-                progress(done, total)
+            advance()
         key = f"{alpha}, {gamma}"
         predicted[key] = float(alpha + gamma - 1)
         measured[key] = _power(np.log(np.array(optima))) if len(optima) > 1 else None

@@ -121,27 +121,17 @@ class Fluctuations(Short):
 
     def probe_cumulant(self, k: int) -> np.ndarray:
         """The k-th cumulant of the probes' outputs, shape (T, m, d_out), one probe after the other."""
-        return self.probe_cumulants(k)[-1]
+        return self.cumulants(k, probes=True)[-1]
 
-    def cumulants(self, k: int) -> Values:
-        """The first k of them, found together: k arrays (T, B, d_out)."""
-        order = self._order(k)
-        if len(self._known.get("batch", ())) < order:
-            self._known["batch"] = self._found(_cumulants(order)).values
-        return self._known["batch"][:order]
-
-    def probe_cumulants(self, k: int) -> Values:
-        """The cumulants of the probes' outputs: k arrays (T, m, d_out)."""
-        order = self._order(k)
-        if len(self._known.get("probes", ())) < order:
-            self._known["probes"] = self._of_each_probe(_cumulants(order))
-        return self._known["probes"][:order]
-
-    def _order(self, k: int) -> int:
+    def cumulants(self, k: int, probes: bool = False) -> Values:
+        """The first k of them, found together: k arrays (T, B, d_out), or (T, m, d_out) of probes."""
         order = _checks.positive_integer("k", k)
         if order > 2:
             self.require_linear(f"the cumulant of order {order}")
-        return order
+        if len(self._known.get(probes, ())) < order:
+            quantity = _cumulants(order)
+            self._known[probes] = self._of_each_probe(quantity) if probes else self._found(quantity).values
+        return self._known[probes][:order]
 
     def require_linear(self, what: str) -> None:
         """Raise ``ValueError`` for what is known of linear blocks only."""
@@ -161,7 +151,7 @@ class Fluctuations(Short):
         return self._found(_biases)
 
     @cached_property
-    def _known(self) -> dict[str, Values]:
+    def _known(self) -> dict[bool, Values]:
         return {}
 
     @cached_property
@@ -246,13 +236,12 @@ def _round_off(value: np.ndarray) -> float:
 def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes: bool = False) -> OutputsAtWidth:
     """Mean and standard deviation of outputs at a width, and a warning where the next order is not small."""
     if fluctuations.net is not None:
-        second = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(2)[1]
+        second = fluctuations.cumulants(2, probes)[1]
         return OutputsAtWidth(outputs, np.sqrt(np.maximum(second, 0.0) / width),
                               f"at width {width} the mean is that of infinite width and the next order in 1/n is not "
-                              f"known: "
-                              f"of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
+                              f"known: of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
     bias = fluctuations.probe_bias if probes else fluctuations.bias
-    _, second, third, fourth = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(4)
+    _, second, third, fourth = fluctuations.cumulants(4, probes)
     change = next_order(second, third, fourth) / width
     worst = np.unravel_index(int(np.argmax(change)), change.shape)
     warning = None

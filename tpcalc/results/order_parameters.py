@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Callable, Mapping
 
 import numpy as np
@@ -129,8 +128,7 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
         raise NotCovered(f"run: its task has {run.task.d_out} outputs; order parameters are found for one")
     if not run.linear and run.problem.resnet.block != "pre_nonlin" or run.problem.net.norm is not None or (
             not run.problem.net.is_usual):
-        raise NotCovered(f"run: got one of {run.problem.net!r}; expected blocks W phi(h), which are 'pre_nonlin', "
-                         f"or "
+        raise NotCovered(f"run: got one of {run.problem.net!r}; expected blocks W phi(h), which are 'pre_nonlin', or "
                          "linear ones of one matrix, with skip=None")
     if layer_times is not None and run.depth is not None:
         raise ValueError(f"layer_times: got {_checks.short(layer_times)} at depth {run.depth}, where all nodes are; "
@@ -142,16 +140,9 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
     spread = len(found)**-0.5
     values = {name: np.array([getattr(one, name) for one in found]) for name in NUMBERS}
     errors = {name: spread * np.std(one, axis=0, ddof=1) for name, one in values.items()} if len(found) > 1 else {}
-    return of_values(run, found[0].layer_times, {name: np.mean(one, axis=0) for name, one in values.items()}, errors,
-                     fields=_joined([one.fields for one in found if one.fields is not None]))
-
-
-def of_values(run: Run, layer_times: np.ndarray, values: Mapping[str, np.ndarray],
-              errors: Mapping[str, np.ndarray] = MappingProxyType({}),
-              bounds: Mapping[str, np.ndarray] = MappingProxyType({}), fields: Fields | None = None) -> OrderParameters:
-    """The order parameters that are given by their names."""
-    return OrderParameters(run, layer_times, values["f"], values["Delta"], values["H"], values["Phi"], values["G"],
-                           values["A"], values["B"], values["K"], fields, dict(errors), dict(bounds))
+    means = {name: np.mean(one, axis=0) for name, one in values.items()}
+    return OrderParameters(run, found[0].layer_times, **means, standard_errors=errors,
+                           fields=_joined([one.fields for one in found if one.fields is not None]))
 
 
 def of_samples(run: Run, raw: RawProblem | None, known: Details) -> list[OrderParameters]:
@@ -170,9 +161,8 @@ def _units(run: Run, raw: RawProblem | None, outputs: np.ndarray) -> _Units:
     if raw is None:
         rate = getattr(run.problem.opt, "lr")
         if not isinstance(run.problem.opt, SGD) or not isinstance(rate, float) or rate == 0:
-            raise ValueError(f"raw: got None with {_checks.short(run.problem.opt)}; expected the "
-                             "tp.theory.RawProblem that was trained, or a tp.SGD of one learning rate, which stands "
-                             "for its eta0 mu0")
+            raise ValueError(f"raw: got None with {_checks.short(run.problem.opt)}; expected the tp.theory.RawProblem "
+                             "that was trained, or a tp.SGD of one learning rate, which stands for its eta0 mu0")
         return _Units(outputs[..., 0], -chi, chi.ravel(), rate)
     f = raw.output_scale * outputs
     Delta = -np.array([derivative(raw.task.loss, one, y)[:, 0] for one, y in zip(f, raw.task.targets)])
@@ -266,9 +256,8 @@ def _functions(run: Run) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
 def _indexed(run: Run, units: _Units, times: np.ndarray, H: np.ndarray, Phi: np.ndarray, G: np.ndarray, A: np.ndarray,
              B: np.ndarray, K: np.ndarray, fields: Fields | None = None) -> OrderParameters:
     shape = (run.task.steps, run.task.batch) * 2
-    every = [kernel.reshape(*kernel.shape[:-2], *shape) for kernel in (H, Phi, G, A, B, K)]
-    values = dict(zip(NUMBERS, (units.f, units.Delta, *every)))
-    return of_values(run, times, values, fields=fields)
+    H, Phi, G, A, B, K = (kernel.reshape(*kernel.shape[:-2], *shape) for kernel in (H, Phi, G, A, B, K))
+    return OrderParameters(run, times, units.f, units.Delta, H, Phi, G, A, B, K, fields)
 
 
 def _joined(parts: list[Fields]) -> Fields:

@@ -20,9 +20,8 @@ from .._numbers import from_text
 from .._types import Fields, Json, Value
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Powers, WidthScaling
-from ..programs import (
-    SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, NormalizedSGD, ResNet, Sequences, SignSGD, Skip, Task,
-    Transformer)
+from ..programs import (SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, NormalizedSGD, ResNet, Sequences,
+                        SignSGD, Skip, Task, Transformer)
 from ..programs.convolution import Convolution
 from ..programs.losses import NAMED
 from ..programs.problem import Problem

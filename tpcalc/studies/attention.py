@@ -13,6 +13,7 @@ from .. import _checks
 from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
+from ..methods.extrapolation import error_of_mean
 from ..propagators.attention import AttentionKernels
 from ..propagators.blocks import GroupKernels
 from ..propagators.group_overlaps import through_layers
@@ -133,7 +134,7 @@ def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo,
     nngp = np.array([overlaps for overlaps, _ in found])
     by_matrix = {name: np.array([tangents[name] for _, tangents in found]) for name in layer.matrices}
     ntk = np.sum(list(by_matrix.values()), axis=0)
-    error = max(float(np.max(_standard_error(kernel))) for kernel in (nngp, ntk))
+    error = max(float(np.max(error_of_mean(kernel))) for kernel in (nngp, ntk))
     return AttentionKernel(_by_position(nngp), _by_position(ntk),
                            {name: _by_position(kernel) for name, kernel in by_matrix.items()}, error)
 
@@ -201,14 +202,9 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     # rows carry the mean over all of a step, and positions are summed
     found = solve_sampled(task, opt, cell.noise, cell.drift * layer.positions, bodies)
     outputs = found.outputs.reshape(layer.scrambles, *y.shape)
-    limit = AttentionLimit(outputs.mean(axis=0), _standard_error(outputs), found.difference)
+    limit = AttentionLimit(outputs.mean(axis=0), error_of_mean(outputs), found.difference)
     require_known(limit.error, found.scale, "the limit of attention is lost in sampling", "more points may help")
     return limit
-
-
-def _standard_error(samples: np.ndarray) -> np.ndarray:
-    """The standard error of the mean over the first axis."""
-    return np.asarray(samples.std(axis=0, ddof=1) / math.sqrt(len(samples)))
 
 
 def _by_position(samples: np.ndarray) -> np.ndarray:

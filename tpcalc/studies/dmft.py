@@ -14,7 +14,7 @@ from ..methods.choice import chosen_method
 from ..methods.depth_orders import depth_orders
 from ..methods.extrapolation import Extrapolation
 from ..programs.raw_problem import RawProblem
-from ..results.order_parameters import NUMBERS, OrderParameters, of_samples, of_values, order_parameters
+from ..results.order_parameters import NUMBERS, OrderParameters, of_samples, order_parameters
 
 DEPTHS = 3
 
@@ -89,7 +89,8 @@ def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> Ord
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
         return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), np.split(values, ends[:-1]))}
 
-    return of_values(last, steps / coarsest, split(found.limit), split(found.standard_error), split(found.bias_bound))
+    return OrderParameters(last, steps / coarsest, **split(found.limit), fields=None,
+                           standard_errors=split(found.standard_error), bias_bounds=split(found.bias_bound))
 
 
 def _at(one: OrderParameters, name: str, locations: dict[str, np.ndarray]) -> np.ndarray:

@@ -91,8 +91,7 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     allowed = _checks.positive_number("tolerance", tolerance)
     each, most = _checks.positive_integer("points", points), _checks.positive_integer("most_steps", most_steps)
     if most < 2 * FEWEST * each:
-        raise ValueError(f"most_steps: got {most_steps} with points={points}; expected at least "
-                         f"{2 * FEWEST * each}")
+        raise ValueError(f"most_steps: got {most_steps} with points={points}; expected at least {2 * FEWEST * each}")
     if _checks.size("depth", depth) is None:
         limit_cell(scale, net)
     table = _Table()

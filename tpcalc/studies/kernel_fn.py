@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -19,32 +19,10 @@ ARRAYS = 24               # of the size of the result that are held at once
 SINGULAR = 1e-13          # of the largest eigenvalue, below which one is zero
 
 
-class Kernels(NamedTuple):
-    """Both kernels, (N1, N2) each."""
-
-    nngp: np.ndarray
-    ntk: np.ndarray
-
-
-class TangentFirst(NamedTuple):
-    """Both kernels, (N1, N2) each, as they were asked for."""
-
-    ntk: np.ndarray
-    nngp: np.ndarray
-
-
-class OnlyNNGP(NamedTuple):
-    """The covariance of outputs, (N1, N2)."""
-
-    nngp: np.ndarray
-
-
-class OnlyNTK(NamedTuple):
-    """The tangent kernel, (N1, N2)."""
-
-    ntk: np.ndarray
-
-
+Kernels = namedtuple("Kernels", ("nngp", "ntk"))  # (N1, N2) each, as they are asked for
+TangentFirst = namedtuple("TangentFirst", ("ntk", "nngp"))
+OnlyNNGP = namedtuple("OnlyNNGP", ("nngp",))
+OnlyNTK = namedtuple("OnlyNTK", ("ntk",))
 RESULTS = {kind._fields: kind for kind in (Kernels, TangentFirst, OnlyNNGP, OnlyNTK)}
 WORDS = "'nngp', 'ntk', or a tuple of these"
 

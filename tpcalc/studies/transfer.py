@@ -133,8 +133,7 @@ class Transfer(Tabled, Short):
         for axis in () if axes is None else np.ravel(np.asarray(axes, dtype=object)):
             _checks.axes("axes", "None" if axis is None else axis)
         if axes is not None and np.size(axes) != len(self.scalings):
-            raise ValueError(f"axes: got {np.size(axes)}; expected as many as scalings, {len(self.scalings)}, or "
-                             "None")
+            raise ValueError(f"axes: got {np.size(axes)}; expected as many as scalings, {len(self.scalings)}, or None")
         plt = pyplot("Transfer.plot")
         if axes is None:
             axes = plt.subplots(1, len(self.scalings), figsize=(3.2 * len(self.scalings), 3.4), sharey=True,

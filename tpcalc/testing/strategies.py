@@ -15,8 +15,7 @@ import sympy as sp
 from .._types import Number, Value
 from ..errors import MissingExtra
 from ..parametrizations import DepthScaling, WidthScaling
-from ..programs import (
-    SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, ResNet, SignSGD, Task, Transformer)
+from ..programs import SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, ResNet, SignSGD, Task, Transformer
 from ..programs.updates import Optimizer
 
 try:

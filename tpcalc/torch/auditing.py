@@ -12,9 +12,8 @@ from ..groups.factors import require_same_for_all
 from ..parametrizations import Scaling
 from .findings import Finding, Power
 from .judging import Measure
-from .live_layers import live_layers
-from .measuring import Make, MakeOptimizer
-from .streams import MAKE, Loss, build, drawn_batch, mean_square
+from .measuring import Make, MakeOptimizer, Script
+from .streams import Loss
 
 SHOWN = ("branch", "update", "skip", "growth")
 
@@ -96,12 +95,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     >>> sorted({finding.quantity for finding in found.findings})
     ['eps over gradients, power of the depth', 'update, power of the depth']
     """
-    _checks.function("make", make, MAKE, optional=False)
-    _checks.function("optimizer", optimizer, "a function of the model that returns a torch.optim.Optimizer",
-                     optional=False)
-    _checks.function("loss", loss, "a function of model and batch")
-    if recipe is not None:
-        require_same_for_all(recipe)  # refused before any work
+    title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
     if across is not None and not isinstance(width_key, str):
@@ -109,16 +103,11 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
                          "that is the width")
     fixed = {} if across is None else {str(width_key): across[0]}
     configs = [{depth_key: depth, **fixed} for depth in sizes]
-    small = build(make, configs[0], seed=0)
-    taken, asked = drawn_batch(small) if batch is None else batch, mean_square if loss is None else loss
-    live = live_layers(make, configs[0], configs[-1], asked, taken, depth_key)
-    measure = Measure(make, optimizer, asked, taken, live)
-    own = type(optimizer(small)).__name__
-    found, powers, left = measure.of_depth(sizes, configs, recipe, own)
+    measure = Measure(Script.of(make, optimizer, loss, batch, configs[0], configs[-1], depth_key))
+    found, powers, left = measure.of_depth(sizes, configs, recipe)
     if across is None:
         left.append("powers of the width: give widths= and width_key=")
     else:
         more = measure.of_width(across, [{depth_key: sizes[0], str(width_key): n} for n in across])
         found, powers, left = [*found, *more[0]], {**powers, **more[1]}, [*left, *more[2]]
-    title = None if recipe is None else require_same_for_all(recipe).name
     return ModelAudit(title, tuple(sizes), tuple(found), powers, tuple(left))

@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from .. import _checks
-from .._shown import Short, Tabled, text_table
+from .._shown import Short, Tabled, pyplot, text_table
 from .._types import Fields, Value
 from ..groups.factors import require_same_for_all
-from ..errors import MissingExtra
 from ..groups.names import plain_name
 from ..parametrizations import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
 from .judging import NAMES, choices_of, effect_power
-from .live_layers import LiveLayers, StreamLocations, live_layers, observed
-from .measuring import Make, MakeOptimizer, settings_of
+from .live_layers import StreamLocations, observed
+from .measuring import Make, MakeOptimizer, Script, settings_of
 from .reading.claims import rms_of
-from .streams import MAKE, Loss, build, drawn_batch, mean_square
+from .streams import Loss, build
 
 QUANTITIES = ("stream", "change of the stream", "branch", "update", "effect", "output", "gradient")
 MEANING = {"stream": "root mean square of what enters the last layer",
@@ -82,10 +81,7 @@ class DepthCheck(Short, Tabled):
         Bands are means over seeds, of relative width n^-1/2 for a width n; a dashed line has the derived slope. Raises
         ``MissingExtra`` without matplotlib, ``ValueError`` for another number of axes.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtra("matplotlib", "report", "DepthCheck.plot") from None
+        plt = pyplot("DepthCheck.plot")
         if axes is None:
             axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained")[1].ravel()
             axes[-1].axis("off")
@@ -152,22 +148,17 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     >>> found.verdict
     'no quantity departs from its derived power of the depth'
     """
-    _checks.function("make", make, MAKE, optional=False)
-    _checks.function("optimizer", optimizer, "a function of the model", optional=False)
     if limit is not None:
         _checks.instance("limit", limit, Run)
     title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)
-    small = build(make, {depth_key: sizes[0]}, seed=0)
-    taken, asked = drawn_batch(small) if batch is None else batch, mean_square if loss is None else loss
-    live = live_layers(make, {depth_key: sizes[0]}, {depth_key: sizes[-1]}, asked, taken, depth_key)
-    runs = [[measured_training(make, {depth_key: depth}, optimizer, asked, taken, live, count, seed) for depth in sizes]
-            for seed in range(starts)]
+    script = Script.of(make, optimizer, loss, batch, {depth_key: sizes[0]}, {depth_key: sizes[-1]}, depth_key)
+    runs = [[measured_training(script, {depth_key: depth}, count, seed) for depth in sizes] for seed in range(starts)]
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
     slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist()) for i in range(values.shape[2]))
               for q, values in found.items()}
-    derived = _derived(recipe, type(optimizer(small)).__name__)
+    derived, live = _derived(recipe, script.optimizer_name), script.live
     inside = live.of_layers(live.small)
     width = max(shape[-1] for name, shape in live.small.tape.shapes.items() if name in inside and len(shape) > 1)
     curve = None if limit is None else stream_of(limit)
@@ -180,18 +171,17 @@ def stream_of(run: Run) -> np.ndarray:
     return np.asarray(np.sqrt(squares.mean(axis=1)))
 
 
-def measured_training(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-                      live: LiveLayers, steps: int, seed: int) -> dict[str, list[float]]:
+def measured_training(script: Script, config: Mapping[str, object], steps: int, seed: int) -> dict[str, list[float]]:
     """quantity -> its size before every update, of one training."""
-    model = build(make, config, seed)
-    trainer = optimizer(model)
+    live, model = script.live, build(script.make, config, seed)
+    trainer = script.optimizer(model)
     settings_of(trainer, model)
     parameters = {plain_name(name): p for name, p in model.named_parameters()}
     began = {name: max(rms_of(p.detach()), LEAST) for name, p in parameters.items() if p.dim() > 1}
     found: dict[str, list[float]] = {q: [] for q in QUANTITIES}
     first: Tensor | None = None
     for _ in range(steps):
-        network, value = observed(model, loss, batch)
+        network, value = observed(model, script.loss, script.batch)
         where, tape, inside = StreamLocations(network, live), network.tape, live.of_layers(network)
         stream = next(one for one in network.streams if one.index in live.growing)
         entries = where.entries_of_layers(stream)

@@ -24,6 +24,9 @@ class Power:
         return math.isfinite(self.value)
 
 
+UNKNOWN = Power(math.nan, math.nan)
+
+
 @dataclass(frozen=True)
 class Finding:
     """One quantity whose power is not the expected one.
@@ -39,6 +42,11 @@ class Finding:
     expected: float | None
     cause: str
 
+    @classmethod
+    def of(cls, pattern: str, quantity: str, power: Power, expected: float | None, cause: str) -> Finding:
+        """With what was measured as a power."""
+        return cls(pattern, quantity, power.value, power.error, expected, cause)
+
     def __str__(self) -> str:
         expected = "" if self.expected is None else f", expected {self.expected:+.2g}"
         return f"{self.pattern}: {self.quantity} {self.measured:+.2f} +- {self.error:.2f}{expected}: {self.cause}"
@@ -49,10 +57,8 @@ def fitted(sizes: list[int], values: list[list[float]]) -> Power:
     positive number."""
     rows = np.array(values, dtype=float)
     if not (np.isfinite(rows).all() and (rows > 0).all()):
-        return Power(math.nan, math.nan)
-    x = np.log(np.array(sizes, dtype=float))
-    x = x - x.mean()
-    slopes = np.log(rows) @ x / (x @ x)
+        return UNKNOWN
+    slopes = np.polyfit(np.log(sizes), np.log(rows).T, 1)[0]
     error = float(slopes.std(ddof=1) / math.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
     return Power(float(slopes.mean()), error)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import sympy as sp
@@ -13,46 +13,40 @@ from ..classification.advice import raw_update_exponent
 from ..classification.crossover import crossover
 from ..groups.factors import depth_choices, require_same_for_all
 from ..parametrizations import DepthChoices, Scaling
-from .findings import Finding, Power, branch_cause, fitted, update_cause
-from .live_layers import LiveLayers
-from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
-from .streams import Loss
+from .findings import UNKNOWN, Finding, Power, branch_cause, fitted, update_cause
+from .measuring import EVERYWHERE, Script, Sizes, first_update
 
 TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
 STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
 SEEDS = 3
+BRANCH, UPDATE = "branch, power of the depth", "update, power of the depth"
 NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
          "Lion": "lion"}
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
-@dataclass(frozen=True)
 class Measure:
-    """A script to measure: what it builds, trains with, on what."""
+    """A script to measure."""
 
-    make: Make
-    optimizer: MakeOptimizer
-    loss: Loss
-    batch: object
-    live: LiveLayers
+    def __init__(self, script: Script) -> None:
+        self.script, self.live = script, script.live
 
     def powers(self, sizes: list[int], configs: list[dict[str, object]]) -> tuple[dict[tuple[str, str], Power],
                                                                                   list[list[Sizes]]]:
         """The power of every quantity, and the sizes, a list a seed."""
-        runs = [[first_update(self.make, config, self.optimizer, self.loss, self.batch, self.live, seed)
-                 for config in configs] for seed in range(SEEDS)]
+        runs = [[first_update(self.script, config, seed) for config in configs] for seed in range(SEEDS)]
         keys = {key: None for run in runs for one in run for key in one}
         return {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}, runs
 
-    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None, own: str
-                 ) -> Found:
+    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None) -> Found:
         powers, runs = self.powers(sizes, configs)
         groups = {group.pattern: group for group in self.live.groups.values()}
         patterns = [pattern for pattern in dict.fromkeys(pattern for _, pattern in powers) if pattern in groups]
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
+        own = self.script.optimizer_name
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
         choices = None if recipe is None else choices_of(recipe, name, own in NAMES)
         found, left = list(self._blown_up(runs, sizes)), [
@@ -60,39 +54,38 @@ class Measure:
             for name in sorted(self.live.shared)]
         shares = [(p, skip) for (q, p), skip in powers.items() if q == "skip" and skip.is_known and skip.differs(
             0, TOLERANCE)]
-        skipped = bool(shares)
-        found += [Finding(p, "share of the stream behind a layer, power of the depth", skip.value, skip.error, 0.0,
-                          "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
+        found += [Finding.of(p, "share of the stream behind a layer, power of the depth", skip, 0.0,
+                             "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
         inside = {p: groups[p].in_layers for p in patterns}
         off = {p: powers["update", p].value - self._expected_update(inside[p], choices) for p in patterns
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
         for p in patterns:
-            branch, update = (powers.get((q, p), Power(math.nan, math.nan)) for q in ("branch", "update"))
+            branch, update = (powers.get((q, p), UNKNOWN) for q in ("branch", "update"))
             if _average(deepest, "dimensions", p) < 2:  # a vector after the stream does not grow with it
                 update = _of_outputs(p, update, powers, deepest)
             if not update.is_known:
                 left.append(f"{p}: no update at the first step, or a gradient of zero")
             if groups[p].on_stream:  # it adds nothing: it multiplies what is there
-                branch = Power(math.nan, math.nan)
+                branch = UNKNOWN
             elif inside[p] and not branch.is_known:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
             if choices is None:
-                found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
+                found += self._against_verdict(p, inside[p], branch, update, whole, bool(shares))
                 found += self._eps(p, powers, deepest, None, sizes[-1])
             else:
-                found += self._against(p, inside[p], branch, update, choices, whole, skipped, deepest)
+                found += self._against(p, inside[p], branch, update, choices, whole, bool(shares), deepest)
                 found += self._eps(p, powers, deepest, choices, sizes[-1])
                 found += self._decay(p, powers, deepest, inside[p], choices)
-        if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
-            found.append(Finding(self.live.name, "update of layers", math.nan, math.nan, None, "no gradient "
-                                 "reaches any layer, or no update: is the multiplier zero, or not initialized?"))
+        if not any(powers.get(("update", p), UNKNOWN).is_known for p in patterns if inside[p]) and not found:
+            found.append(Finding.of(self.live.name, "update of layers", UNKNOWN, None, "no gradient reaches any layer, "
+                                    "or no update: is the multiplier zero, or not initialized?"))
         if choices is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
-                found.append(Finding(self.live.name, "update, power of the depth", best.value, best.error, -1.0,
-                                     "updates of all layers together vanish with the depth: layers stay as they began"))
+                found.append(Finding.of(self.live.name, UPDATE, best, -1.0, "updates of all layers together vanish "
+                                        "with the depth: layers stay as they began"))
         return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
 
     def _expected_update(self, inside: bool, choices: DepthChoices | None) -> float:
@@ -108,15 +101,14 @@ class Measure:
         expected = float(choices.branch + choices.init)
         if inside and branch.is_known and branch.differs(expected, TOLERANCE):
             normalized = _average(deepest, "invariance", p) < 1e-3
-            found.append(Finding(p, "branch, power of the depth", branch.value, branch.error, expected,
-                                 branch_cause(branch.value, expected, normalized, skipped)))
+            found.append(Finding.of(p, BRANCH, branch, expected,
+                                    branch_cause(branch.value, expected, normalized, skipped)))
         expected = self._expected_update(inside, choices)
         tolerance = TOLERANCE * (1 + _average(deepest, "degree", p) / 2)  # gradients enter twice where updates grow so
         if _average(deepest, "dimensions", p) < 2:
             tolerance *= 1.25  # of vectors there are fewer entries to measure
         if update.is_known and update.differs(expected, tolerance):
-            found.append(Finding(p, "update, power of the depth", update.value, update.error, expected,
-                                 update_cause(inside, update.value, expected, whole)))
+            found.append(Finding.of(p, UPDATE, update, expected, update_cause(inside, update.value, expected, whole)))
         return found
 
     def _against_verdict(self, p: str, inside: bool, branch: Power, update: Power, whole: bool,
@@ -125,18 +117,15 @@ class Measure:
         if not update.is_known:
             return []
         if not inside:
-            return [] if update.value <= TOLERANCE else [Finding(
-                p, "update, power of the depth", update.value, update.error, 0.0,
-                update_cause(False, update.value, 0.0, whole))]
+            return [] if update.value <= TOLERANCE else [
+                Finding.of(p, UPDATE, update, 0.0, update_cause(False, update.value, 0.0, whole))]
         together = Fraction(round(-STEPS * update.value), STEPS)
         alpha = Fraction(round(-STEPS * branch.value), STEPS) if branch.is_known else Fraction(1)
         verdict = classify(alpha, together - alpha)
         if not verdict.stable_at_init:
-            return [Finding(p, "branch, power of the depth", branch.value, branch.error, -0.5,
-                            branch_cause(branch.value, -0.5, False, skipped))]
+            return [Finding.of(p, BRANCH, branch, -0.5, branch_cause(branch.value, -0.5, False, skipped))]
         if verdict.output_stable is False:
-            return [Finding(p, "update, power of the depth", update.value, update.error, -1.0,
-                            update_cause(True, update.value, -1.0, whole))]
+            return [Finding.of(p, UPDATE, update, -1.0, update_cause(True, update.value, -1.0, whole))]
         return []
 
     def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
@@ -154,9 +143,9 @@ class Measure:
         size, entry = _average(deepest, "eps", p), _average(deepest, "entry", p)
         power = sp.Rational(str(round(over.value, 2)))
         there = crossover({"depth": depth, "width": 1.0, "eps": size, "gradient": entry}, sp.Integer(0), power)
-        return [Finding(p, "eps over gradients, power of the depth", over.value, over.error, allowed,
-                        "eps is left as it is, or scaled less than gradients are: in deep models it takes over"
-                        + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
+        return [Finding.of(p, "eps over gradients, power of the depth", over, allowed,
+                           "eps is left as it is, or scaled less than gradients are: in deep models it takes over"
+                           + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
 
     def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
                choices: DepthChoices) -> list[Finding]:
@@ -168,8 +157,8 @@ class Measure:
         expected = float(choices.lr + choices.weight_decay) if inside and choices.weight_decay is not None else 0.0
         if not inside and choices.weight_decay is None or not share.differs(expected, EXACTLY):
             return []
-        return [Finding(p, "decay a step, power of the depth", share.value, 0.0, expected,
-                        "weight decay is left as it is while the learning rate goes with the depth, or the other way")]
+        return [Finding.of(p, "decay a step, power of the depth", share, expected, "weight decay is left as it is "
+                           "while the learning rate goes with the depth, or the other way")]
 
     def of_width(self, sizes: list[int], configs: list[dict[str, object]]) -> Found:
         """Findings about the width: updates are to change outputs by as much at any width."""
@@ -179,8 +168,8 @@ class Measure:
             if quantity == "update":  # outputs may begin small, but not move so; their number does not grow
                 power = _of_outputs(p, power, powers, [run[-1] for run in runs])
             if quantity == "update" and power.is_known and power.differs(0.0, TOLERANCE):
-                found.append(Finding(p, "update, power of the width", power.value, power.error, 0.0,
-                                     "its learning rate or initial size does not go with the width as muP's does"))
+                found.append(Finding.of(p, "update, power of the width", power, 0.0,
+                                        "its learning rate or initial size does not go with the width as muP's does"))
             elif quantity == "update" and not power.is_known:
                 left.append(f"{p}: no update at the first step of some width")
         return found, {(f"width {q}", p): one for (q, p), one in powers.items()}, left
@@ -189,8 +178,8 @@ class Measure:
         for run in runs:
             for size, one in zip(sizes, run):
                 if not all(math.isfinite(value) for (q, _), value in one.items() if q in ("loss", "growth")):
-                    return [Finding(EVERYWHERE, f"loss at size {size}", math.nan, math.nan, None,
-                                    "values are not finite: something is not initialized, or branches are too large")]
+                    return [Finding.of(EVERYWHERE, f"loss at size {size}", UNKNOWN, None, "values are not finite: "
+                                       "something is not initialized, or branches are too large")]
         return []
 
 

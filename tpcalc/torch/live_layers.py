@@ -14,9 +14,9 @@ from .._checks import short
 from ..errors import NotCovered
 from .reading.constants import product_through
 from .reading.layers import extras, layers
-from .reading.matching import Kind, first_uses, grown_counters, starred
-from .reading.network import NOWHERE, OpLocation, RecordedNetwork, read_network
-from .reading.stream import Stream, StreamBranch
+from .reading.matching import first_uses, grown_counters, starred
+from .reading.network import OpLocation, RecordedNetwork, read_network
+from .reading.stream import Kind, Stream, StreamBranch
 from .reading.tape import record_call
 from .reading.uses import Use
 from .streams import Loss, build
@@ -187,17 +187,12 @@ class StreamLocations:
 
     def product(self, name: str) -> int:
         """Number of what the first product with a parameter becomes; -1 where there is none."""
-        uses = [use for use in self.network.uses_of(name) if self.network.place(use) != NOWHERE]
+        uses = self.network.acting(name)
         return product_through(self.network, uses[0]) if uses else -1
 
     def acts_at(self, names: Iterable[str]) -> dict[str, ActsAt]:
         """Where parameters are measured; without those on which nothing that the model returns depends."""
-        found = {}
-        for name in names:
-            use = next((one for one in self.network.uses_of(name) if self.network.place(one) != NOWHERE), None)
-            if use is not None:
-                found[name] = self._acts_at(use)
-        return found
+        return {name: self._acts_at(uses[0]) for name in names if (uses := self.network.acting(name))}
 
     def _acts_at(self, use: Use) -> ActsAt:
         place = self.network.place(use)

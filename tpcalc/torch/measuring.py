@@ -15,19 +15,19 @@ import torch
 from torch import Tensor
 from torch.nn import Module as Model
 
-from .._checks import short
+from .. import _checks
 from ..errors import NotCovered
 from ..groups.names import plain_name
-from .live_layers import ActsAt, LiveLayers, StreamLocations, observed
+from .live_layers import ActsAt, LiveLayers, StreamLocations, live_layers, observed
 from .reading.claims import rms_of
-from .reading.matching import Kind, kind_of_branch
 from .reading.network import RecordedNetwork
-from .streams import Loss, build
+from .reading.stream import Kind
+from .streams import MAKE, Loss, build, drawn_batch, mean_square
 
 Make = Callable[..., Model]
 MakeOptimizer = Callable[[Model], torch.optim.Optimizer]
 GROWTH = 1.5  # layers are early while the stream is at most that much longer than where it began
-STRONGER = 4.0  # factor of the loss, to see of which degree an optimizer's direction is
+STRONGER = 4.0  # factor of gradients, to see of which degree an optimizer's direction is
 TINY = 1e-30
 Sizes = dict[tuple[str, str], float]  # (quantity, pattern) -> its size
 EVERYWHERE = "stream"  # the pattern of what is no parameter's but of the main stream; others have a number besides
@@ -37,12 +37,39 @@ SETTINGS = (("lr", "lr"), ("eps", "eps"), ("decay", "weight_decay"))
 def settings_of(optimizer: torch.optim.Optimizer, model: Model) -> dict[int, Mapping[str, object]]:
     """id of a parameter -> its group; raises ``ValueError`` for what is no optimizer of the model's parameters."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ValueError(f"optimizer: it returned {short(optimizer)}; expected a function of the model that returns "
-                         "a torch.optim.Optimizer")
+        raise ValueError(f"optimizer: it returned {_checks.short(optimizer)}; expected a function of the model that "
+                         "returns a torch.optim.Optimizer")
     found = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     if not any(id(p) in found for p in model.parameters()):
         raise ValueError("optimizer: got one without parameters of the model; expected one that trains them")
     return found
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a training script builds, trains with, on what; live: the layers of its models; optimizer_name: the class of
+    its optimizers."""
+
+    make: Make
+    optimizer: MakeOptimizer
+    loss: Loss
+    batch: object
+    live: LiveLayers
+    optimizer_name: str
+
+    @classmethod
+    def of(cls, make: Make, optimizer: MakeOptimizer, loss: Loss | None, batch: object, small: Mapping[str, object],
+           large: Mapping[str, object], depth_key: str) -> Script:
+        """With the mean squared output and a drawn batch where None is given; small, large: configurations between
+        which layers are found."""
+        _checks.function("make", make, MAKE, optional=False)
+        _checks.function("optimizer", optimizer, "a function of the model that returns a torch.optim.Optimizer",
+                         optional=False)
+        _checks.function("loss", loss, "a function of model and batch")
+        model = build(make, small, seed=0)
+        batch, loss = drawn_batch(model) if batch is None else batch, mean_square if loss is None else loss
+        live = live_layers(make, small, large, loss, batch, depth_key)
+        return cls(make, optimizer, loss, batch, live, type(optimizer(model)).__name__)
 
 
 @dataclass(frozen=True)
@@ -56,8 +83,7 @@ class FirstStep:
     group: Mapping[str, object]
 
 
-def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-                 live: LiveLayers, seed: int) -> Sizes:
+def first_update(script: Script, config: Mapping[str, object], seed: int) -> Sizes:
     """Sizes at the first step, by quantity and pattern, of a model built from ``seed``.
 
     gradient: of one layer's output in its parameters, along a direction that is drawn, over the stream in front of it;
@@ -69,15 +95,17 @@ def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimi
     and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step;
     skip: what is left of a stream after a layer; growth: of the stream; loss.
     """
-    model = build(make, config, seed)
-    trainer = optimizer(model)
+    model = build(script.make, config, seed)
+    trainer = script.optimizer(model)
     settings_of(trainer, model)
-    network, value = observed(model, loss, batch)
-    local = LocalGradients(network, live)
+    network, value = observed(model, script.loss, script.batch)
+    local = LocalGradients(network, script.live)
     slopes = local.slopes({plain_name(name): p for name, p in model.named_parameters() if p.requires_grad})
-    steps = _stepped(model, trainer, value)
-    again = build(make, config, seed)
-    stronger = _stepped(again, optimizer(again), STRONGER * loss(again, batch))
+    value.backward()
+    pushes = {plain_name(name): p.grad.detach().clone() for name, p in model.named_parameters() if p.grad is not None}
+    steps = _stepped(model, trainer, pushes)
+    again = build(script.make, config, seed)
+    stronger = _stepped(again, script.optimizer(again), {name: STRONGER * push for name, push in pushes.items()})
     sums: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name, (gradient, scale) in slopes.items():
         if name in steps:
@@ -101,17 +129,17 @@ def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimi
     return sizes
 
 
-def _stepped(model: Model, trainer: torch.optim.Optimizer, value: Tensor) -> dict[str, FirstStep]:
+def _stepped(model: Model, trainer: torch.optim.Optimizer, pushes: Mapping[str, Tensor]) -> dict[str, FirstStep]:
     """What gradients alone do at the first step, without decay, to every parameter that is trained and has one."""
     settings = {key: dict(group) for key, group in settings_of(trainer, model).items()}
     for group in trainer.param_groups:
         if "weight_decay" in group:
             group["weight_decay"] = 0.0
-    trainer.zero_grad()
-    value.backward()
-    moved = {plain_name(name): p for name, p in model.named_parameters() if p.grad is not None and id(p) in settings}
-    pushes = {name: p.grad.detach().clone() for name, p in moved.items()}
+    moved = {plain_name(name): p for name, p in model.named_parameters()
+             if plain_name(name) in pushes and id(p) in settings}
     before = {name: p.detach().clone() for name, p in moved.items()}
+    for name, p in moved.items():
+        p.grad = pushes[name].clone()
     trainer.step()
     return {name: FirstStep(before[name], pushes[name], p.detach() - before[name], settings[id(p)])
             for name, p in moved.items()}
@@ -177,8 +205,7 @@ class LocalGradients:
         began: dict[tuple[int, int], int] = {}
         starts: dict[Kind, int] = {}
         for stream, branch in self.network.branches:
-            stage = kind_of_branch(self.network, stream, branch)[:2]
-            began[stream.index, branch.index] = starts.setdefault(stage, self.at.front(stream, branch))
+            began[stream.index, branch.index] = starts.setdefault(branch.kind[:2], self.at.front(stream, branch))
         members: dict[tuple[Kind, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
         for name, where in known.items():
             if self.groups[name].in_layers:

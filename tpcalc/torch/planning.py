@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from math import prod
 from typing import Mapping, Sequence
 
 import torch
@@ -21,7 +22,7 @@ from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..parametrizations import Scaling
 from .judging import effect_power
-from .reading.building import Config, Make, NotRun, batch_for, draw_zeros, is_small, on_meta
+from .reading.building import LARGEST, Config, Make, NotRun, draw_zeros, on_meta
 from .reading.claims import require
 from .reading.planned import planned
 from .reading.reading import Reading, read
@@ -201,7 +202,9 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
     own = SIGN if optimizer == "muon" else optimizer
     power = float(depth_choices(recipe, optimizer, own).branch)
     made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
-    return _tested(made, recipe, make, base, target, batch) if is_small(on_meta(make, target)) else made
+    if sum(map(prod, found.shapes.values())) > LARGEST:
+        return made
+    return _tested(made, recipe, make, base, target, batch)
 
 
 def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, target: Config,
@@ -227,17 +230,15 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
             return None
         return effect_power(depth_choices(recipe, made.optimizer, entry.optimizer))
 
-    small = build(make, base, seed=0)
-    found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(
-        batch_for(small) if batch is None else batch)
+    found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(batch)
     require(found)
     return replace(made, reading=replace(made.reading, claims=(*made.reading.claims, *found)))
 
 
 def _model_plan(found: Plan, make: Make, base: Config, notes: tuple[str, ...], reading: Reading | None = None,
                 behind: tuple[tuple[str, float], ...] = ()) -> ModelPlan:
-    return ModelPlan(found.recipe, found.optimizer, found.forward, found.roles, found.entries, found.unfolded,
-                     (*found.notes, *notes), make, dict(base), reading, behind)
+    return ModelPlan(**{**vars(found), "notes": (*found.notes, *notes)}, make=make, base=dict(base), reading=reading,
+                     behind=behind)
 
 
 def two_models(small: object, large: object) -> tuple[Make, Config, Config]:

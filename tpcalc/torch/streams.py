@@ -7,7 +7,7 @@ from typing import Callable, Mapping
 import torch
 from torch import Tensor, nn
 from torch.nn import Module as Model
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_leaves
 
 from .._checks import short
 from ..errors import NotCovered
@@ -25,8 +25,7 @@ def build(make: Callable[..., Model], config: Mapping[str, object], seed: int | 
     if not isinstance(model, nn.Module):
         raise ValueError(f"make: it returned {short(model)} for {dict(config)}; expected {MAKE}")
     if any(p.is_meta for p in model.parameters()):
-        raise ValueError(f"make: got parameters on the meta device for {dict(config)}; expected models with "
-                         "values")
+        raise ValueError(f"make: got parameters on the meta device for {dict(config)}; expected models with values")
     return model
 
 
@@ -47,12 +46,12 @@ def _images(module: Model, embeddings: list[Model], generator: torch.Generator) 
 INPUTS = {nn.Embedding: _tokens, nn.Linear: _vectors, nn.Conv2d: _images}  # what a module that comes first takes
 
 
-def drawn_batch(model: Model, seed: int = 0) -> Tensor:
+def drawn_batch(model: Model) -> Tensor:
     """A batch for the first module that takes inputs: tokens for an embedding, else normal numbers; on its device.
 
     Raises ``ValueError`` where there is no embedding, linear layer or convolution of images.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     known = [module for module in model.modules() if isinstance(module, tuple(INPUTS))]
     embeddings = [module for module in known if isinstance(module, nn.Embedding)]
     for first in (embeddings or known)[:1]:
@@ -67,13 +66,18 @@ def run_on(model: Model, batch: object) -> object:
     return model(**batch) if isinstance(batch, dict) else model(batch)
 
 
+def tensors_of(value: object) -> list[Tensor]:
+    """The tensors in a value, in order."""
+    return [value] if isinstance(value, Tensor) else [one for one in tree_leaves(value) if isinstance(one, Tensor)]
+
+
 def output_of(value: object) -> Tensor:
     """The tensor that a model returns: itself, its ``logits`` or ``last_hidden_state``, or the first of several."""
     for name in ("logits", "last_hidden_state"):
         found = getattr(value, name, None)
         if isinstance(found, Tensor):
             return found
-    tensors = [one for one in tree_flatten(value)[0] if isinstance(one, Tensor)]
+    tensors = tensors_of(value)
     if not tensors:
         raise NotCovered(f"make: the model returned {short(value)}; expected tensors, or an object with logits")
     return tensors[0]

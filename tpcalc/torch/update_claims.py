@@ -19,6 +19,7 @@ from ..programs.faithful import direction_power
 from .findings import Power
 from .live_layers import LiveLayers, observed
 from .measuring import TINY, LocalGradients
+from .reading.building import batch_for
 from .reading.claims import DEGREE, Claim, rms_of
 from .reading.kinds_of_ops import ATTENTIONS, BOUNDED
 from .reading.network import RecordedNetwork
@@ -47,11 +48,13 @@ class UpdateClaims:
         self.about: dict[str, str] = {}
 
     def claims(self, batch: object) -> list[Claim]:
-        """One a stream and one a group of parameters, from as many draws as it takes, ``DRAWS`` at most."""
+        """One a stream and one a group of parameters, from as many draws as it takes, ``DRAWS`` at most; batch: None
+        draws one."""
         logs: dict[str, list[float]] = defaultdict(list)
         live: LiveLayers | None = None
         for seed in range(DRAWS):
             models = [in_evaluation(one) for one in self.pair(seed)]
+            batch = batch_for(models[0]) if batch is None else batch
             runs = [observed(one, mean_square, batch) for one in models]
             live = live or LiveLayers(*(network for network, _ in runs))
             small, large = (self._sizes(model, *run, live, seed, run is runs[1]) for model, run in zip(models, runs))

@@ -42,10 +42,9 @@ class MeasuredDifferential:
 
     def _fit(self) -> tuple[float, float]:
         """Least squares of log |mean| in log n, each point weighted by its relative error."""
-        x, y, weight = np.log(self.widths), np.log(np.abs(self.means)), (self.means / self.errors)**2
-        center = np.average(x, weights=weight)
-        spread = np.sum(weight * (x - center)**2)
-        return float(np.sum(weight * (x - center) * y) / spread), float(1 / math.sqrt(spread))
+        (slope, _), covariance = np.polyfit(np.log(self.widths), np.log(np.abs(self.means)), 1,
+                                            w=np.abs(self.means / self.errors), cov="unscaled")
+        return float(slope), float(math.sqrt(covariance[0, 0]))
 
 
 def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest: int = 5, phi: Activation = "tanh",

@@ -12,18 +12,12 @@ from .counting import own_gradients, passed_gradients
 from .principles import CRITICALITY, DIFFERENTIALS, EQUIVALENCE, Requirement, requirements
 
 
-@dataclass(frozen=True)
-class Breach:
+class Breach(Requirement):
     """One principle that is broken: its quantity goes like n^power, and what is allowed is n^0, or less."""
 
-    principle: str
-    layer: int
-    power: sp.Expr
-    allowed: str
-    what: str
-
     def __str__(self) -> str:
-        return f"{self.principle}: {self.what}, goes like n^{_shown(self.power)}; expected {self.allowed}"
+        power = str(self.power) if self.power.is_Integer and self.power >= 0 else f"({self.power})"
+        return f"{self.principle}: {self.what}, goes like n^{power}; expected {self.allowed}"
 
 
 @dataclass(frozen=True)
@@ -88,17 +82,9 @@ def _holds(requirement: Requirement) -> bool:
     holds = requirement.holds({})
     if holds is None:
         raise NotCovered(f"scaling: {requirement.what} goes like n^({requirement.power}); numbers are needed to tell "
-                         f"whether that is {_allowed(requirement)}")
+                         f"whether that is {requirement.allowed}")
     return holds
 
 
 def _breach(one: Requirement) -> Breach:
-    return Breach(one.principle, one.layer, one.power, _allowed(one), one.what)
-
-
-def _shown(power: sp.Expr) -> str:
-    return str(power) if power.is_Integer and power >= 0 else f"({power})"
-
-
-def _allowed(one: Requirement) -> str:
-    return "at most n^0" if one.at_most else "n^0"
+    return Breach(**vars(one))

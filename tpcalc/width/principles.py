@@ -44,6 +44,11 @@ class Requirement:
     def relation(self) -> sp.Basic:
         return sp.Le(self.power, 0) if self.at_most else sp.Eq(self.power, 0)
 
+    @property
+    def allowed(self) -> str:
+        """The powers of n that are allowed."""
+        return "at most n^0" if self.at_most else "n^0"
+
     def holds(self, values: dict[sp.Symbol, sp.Expr]) -> bool | None:
         """Is it met by these exponents? None where that depends on what symbols among them stand for."""
         power = sp.expand(self.power.subs(values, simultaneous=True))

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from ...errors import NotCovered
 from .branch_end import BranchEnd
-from .matching import Kind, kind_of_branch
 from .network import RecordedNetwork
 from .norms import Norm
 from .replay import Change, Values, drawn_values, replay
-from .stream import StreamBranch, Stream
+from .stream import Kind, StreamBranch, Stream
 from .tape import Op
 
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -42,18 +41,18 @@ def claims_of(network: RecordedNetwork, ends: dict[tuple[int, int], BranchEnd]) 
     """All claims on a network. ends: (stream, branch) -> what the branch is said to end in."""
     found = [*_reproduced(network), *_norms(network)]
     for stream in network.streams:
-        for branch in one_of_each_kind(network, stream):
+        for branch in one_of_each_kind(stream):
             found += _branch(network, branch, ends[stream.index, branch.index])
         found += _only_listed(network, stream, ends)
     return found
 
 
-def one_of_each_kind(network: RecordedNetwork, stream: Stream) -> list[StreamBranch]:
+def one_of_each_kind(stream: Stream) -> list[StreamBranch]:
     """The first branch of every kind, but for those that are the stream itself."""
     found: dict[Kind, StreamBranch] = {}
     for branch in stream.branches:
         if branch.ends.ways != ("stream",):
-            found.setdefault((*kind_of_branch(network, stream, branch), branch.signature), branch)
+            found.setdefault((*branch.kind, branch.signature), branch)
     return list(found.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Callable
 
 from ...errors import NotCovered
@@ -35,18 +36,29 @@ def factor_of(network: RecordedNetwork, op: Op) -> float:
 def after(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:
     """What the product of a parameter is multiplied with before anything else happens to it, and by which
     operations."""
-    number, factor, names = use.op.output, 1.0, []
-    for _ in range(FURTHEST):
-        readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
-        names += [op.name for op in readers if op.name not in MOVES][:1]
-        if len(readers) == 1 and readers[0].name in SUMS and readers[0].argument(1) == number:
-            factor *= abs(float(str(readers[0].arguments[1].get("alpha", 1))))  # torch.add(x, y, alpha=...)
-        if len(readers) != 1 or not _is_factor(network, readers[0]):
-            break
-        op = readers[0]
-        factor *= factor_of(network, op)
-        number = op.output
+    passed, number, readers = _passed(network, use)
+    names = [op.name for op in passed if op.name not in MOVES] + [op.name for op in readers if op.name not in MOVES][:1]
+    factor = prod(factor_of(network, op) for op in passed)
+    if len(readers) == 1 and readers[0].name in SUMS and readers[0].argument(1) == number:
+        factor *= abs(float(str(readers[0].arguments[1].get("alpha", 1))))  # torch.add(x, y, alpha=...)
     return factor, tuple(names)
+
+
+def product_through(network: RecordedNetwork, use: Use) -> int:
+    """Number of what the product of a parameter has become when it is first more than multiplied and viewed."""
+    return _passed(network, use)[1]
+
+
+def _passed(network: RecordedNetwork, use: Use) -> tuple[list[Op], int, list[Op]]:
+    """What views and multiplies the product of a parameter, one after the other, the number of what it has become, and
+    what reads that."""
+    passed, number = list[Op](), use.op.output
+    while True:
+        readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
+        if len(readers) != 1 or len(passed) == FURTHEST or not _is_factor(network, readers[0]):
+            return passed, number, readers
+        passed += readers
+        number = readers[0].output
 
 
 def _is_factor(network: RecordedNetwork, op: Op) -> bool:
@@ -54,17 +66,6 @@ def _is_factor(network: RecordedNetwork, op: Op) -> bool:
     if op.name in PRODUCTS and (op.index in network.norms or len(network.graph.activations(op)) > 1):
         return False
     return op.name in PRODUCTS | MOVES and op.name not in CHOICES
-
-
-def product_through(network: RecordedNetwork, use: Use) -> int:
-    """Number of what the product of a parameter has become when it is first more than multiplied and viewed."""
-    number = use.op.output
-    for _ in range(FURTHEST):
-        readers = [op for op in network.graph.readers.get(number, []) if op.outputs]
-        if len(readers) != 1 or not _is_factor(network, readers[0]):
-            break
-        number = readers[0].output
-    return number
 
 
 def in_front(network: RecordedNetwork, use: Use) -> tuple[float, tuple[str, ...]]:

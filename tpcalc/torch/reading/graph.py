@@ -26,14 +26,15 @@ class Made:
 
 class Graph:
     """kinds: number -> constant, static (made of parameters alone) or activation; made: number -> how a static one is
-    made; readers: number -> operations that read it; of_batch: numbers of what depends on the batch itself, which rows
-    of a table do not where their indices are constants."""
+    made; readers: number -> operations that read it; reads: for every operation, what it reads of the batch; of_batch:
+    numbers of what depends on the batch itself, which rows of a table do not where their indices are constants."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.kinds: dict[int, str] = {}
         self.made: dict[int, Made] = {}
         self.readers: dict[int, list[Op]] = {}
+        self.reads: list[list[int]] = []
         self.of_batch = set(tape.inputs)
         for number, layout in tape.layouts.items():
             if number in tape.makers:
@@ -49,6 +50,7 @@ class Graph:
             if self.of_batch.intersection(op.inputs) and op.name not in SHAPES_ALONE:
                 self.of_batch.update(op.outputs)
             kind = self._kind(op)
+            self.reads.append([number for number in op.inputs if self.is_activation(number)])
             for number in op.outputs:
                 self.kinds[number] = kind
                 if kind == STATIC:
@@ -59,7 +61,7 @@ class Graph:
 
     def activations(self, op: Op) -> list[int]:
         """What an operation reads of the batch."""
-        return [number for number in op.inputs if self.is_activation(number)]
+        return self.reads[op.index]
 
     def signals(self, op: Op) -> list[int]:
         """Those that are no whole numbers."""
@@ -100,14 +102,11 @@ class Graph:
     def cone(self, end: int, stop: set[int]) -> set[int]:
         """Operations on the batch that a tensor depends on, no further back than to tensors in ``stop``."""
         found: set[int] = set()
-        seen: set[int] = set()
-        open_numbers = [end]
+        open_numbers, makers = [end], self.tape.makers
         while open_numbers:
             number = open_numbers.pop()
-            op = self.tape.maker(number)
-            if number in seen or number in stop or op is None:
-                continue
-            seen.add(number)
-            found.add(op.index)
-            open_numbers += self.activations(op)
+            index = makers.get(number, -1)
+            if index >= 0 and index not in found and number not in stop:
+                found.add(index)
+                open_numbers += self.reads[index]
         return found

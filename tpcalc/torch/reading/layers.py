@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .matching import Kind, kind_of_branch
 from .network import RecordedNetwork
-from .stream import StreamBranch, Stream
+from .stream import Kind, StreamBranch, Stream
 
 Shapes = Counter[tuple[str, tuple[int, ...]]]
 SIMILAR = 0.6  # of the parameters of two branches, from which on one of them is the other with an extra
@@ -16,11 +15,10 @@ def layers(network: RecordedNetwork, target: RecordedNetwork | None = None) -> l
     """For every stream, numbers of the branches that are layers."""
     found = []
     for stream in network.streams:
-        counts = Counter(_kind(network, stream, branch) for branch in stream.branches)
+        counts = Counter(map(_kind, stream.branches))
         grown: set[Kind] = set()
         if target is not None and stream.index < len(target.streams):
-            other = target.streams[stream.index]
-            there = Counter(_kind(target, other, branch) for branch in other.branches)
+            there = Counter(map(_kind, target.streams[stream.index].branches))
             grown = {kind for kind, count in counts.items() if there[kind] not in (0, count)}
         repeated = {kind for kind, count in counts.items() if count > 1}
         found.append(_completed(network, stream, grown or repeated or set(counts)))
@@ -29,7 +27,7 @@ def layers(network: RecordedNetwork, target: RecordedNetwork | None = None) -> l
 
 def _completed(network: RecordedNetwork, stream: Stream, kinds: set[Kind]) -> set[int]:
     """Branches of these kinds, those that are one of these with an extra, and those that stand between layers."""
-    taken = [one for one in stream.branches if _kind(network, stream, one) in kinds]
+    taken = [one for one in stream.branches if _kind(one) in kinds]
     usual = [_parameters(network, one) for one in taken]
     found = {one.index for one in taken}
     for branch in stream.branches:
@@ -45,14 +43,13 @@ def extras(network: RecordedNetwork, inside: list[set[int]], target: RecordedNet
     found: set[str] = set()
     for stream in network.streams:
         taken = [stream.branches[i] for i in sorted(inside[stream.index])]
-        larger, there = (network, stream) if target is None or len(target.streams) <= stream.index else (
-            target, target.streams[stream.index])
-        counts = Counter(_kind(larger, there, one) for one in there.branches)
-        usual = [_parameters(network, one) for one in taken if counts[_kind(network, stream, one)] > 1]
+        larger = stream if target is None or len(target.streams) <= stream.index else target.streams[stream.index]
+        counts = Counter(map(_kind, larger.branches))
+        usual = [_parameters(network, one) for one in taken if counts[_kind(one)] > 1]
         for branch in taken:
             own = _parameters(network, branch)
             like = max(usual, key=lambda one: sum((one & own).values()), default=Counter())
-            if counts[_kind(network, stream, branch)] > 1 or not _similar(like, own):
+            if counts[_kind(branch)] > 1 or not _similar(like, own):
                 continue
             rest = own - like
             for use in branch.uses:  # what others need is made first
@@ -69,8 +66,9 @@ def _similar(usual: Shapes, own: Shapes) -> bool:
     return sum(usual.values()) > 1 and sum((usual & own).values()) >= SIMILAR * fewer
 
 
-def _kind(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
-    return kind_of_branch(network, stream, branch)[2:]
+def _kind(branch: StreamBranch) -> Kind:
+    """Whatever stands on the stream."""
+    return branch.kind[2:]
 
 
 def _parameters(network: RecordedNetwork, branch: StreamBranch) -> Shapes:

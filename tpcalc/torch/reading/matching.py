@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import Callable, Hashable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping
 
 from ...errors import NotCovered
-from ...groups.names import Shape
-from .kinds_of_ops import CONTRACTIONS
+from ...groups.names import DIGITS, Shape, count_numbers
 from .network import RecordedNetwork
-from .stream import StreamBranch, Stream
+from .stream import Kind
 
-DIGITS = re.compile(r"\d+")
 PART = re.compile(r"(?:^|(?<=\.))(\d+)(?=\.|$)")  # a number that is a part of a name by itself
-Kind = tuple[Hashable, ...]
 Growth = tuple[float, ...]
 OTHERS: tuple[Callable[[int, int], int], ...] = (  # which one of the base's a further branch of a kind is like
     lambda order, count: min(order, count - 1), lambda order, count: order % count)
@@ -91,12 +88,7 @@ def counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
 
 def grown_counters(base: Iterable[str], target: Iterable[str]) -> set[str]:
     """What stands in front of numbers that base and target have more and less of."""
-    counts: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for i, names in enumerate((base, target)):
-        for name in names:
-            for digits in DIGITS.finditer(name):
-                counts[name[:digits.start()]][i].add(digits[0])
-    return {stem for stem, (one, two) in counts.items() if one and two and len(one) != len(two)}
+    return {stem for stem, (one, two) in count_numbers(base, target).items() if one and two and one != two}
 
 
 def starred(name: str, stems: set[str]) -> str:
@@ -104,24 +96,13 @@ def starred(name: str, stems: set[str]) -> str:
     return DIGITS.sub(lambda digits: "*" if name[:digits.start()] in stems else digits[0], name)
 
 
-def kind_of_branch(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
-    """What a branch is at every size: the uses in it, the streams that it reads, the matrices on the stream before."""
-    on_path = [k for k, index in enumerate(stream.path.ops) if network.tape.ops[index].name in CONTRACTIONS
-               and stream.first <= k < branch.where]
-    sources = {network.places[maker].stream for i in branch.ops for number in network.tape.ops[i].inputs
-               for maker in [network.tape.makers.get(number, -1)] if maker in network.places}
-    uses = tuple((use.how, use.op.name) for use in branch.uses)
-    return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
-
-
 def first_uses(network: RecordedNetwork) -> dict[str, tuple[Kind, int, Kind]]:
     """Parameter -> what kind of place it is first used in, the how-manieth of its kind that is, and which use there."""
     seen: Counter[Kind] = Counter()
     orders: dict[tuple[int, int], tuple[Kind, int]] = {}
     for stream, branch in network.branches:
-        kind = kind_of_branch(network, stream, branch)
-        orders[stream.index, branch.index] = kind, seen[kind]
-        seen[kind] += 1
+        orders[stream.index, branch.index] = branch.kind, seen[branch.kind]
+        seen[branch.kind] += 1
     used: dict[Kind, int] = defaultdict(int)
     found: dict[str, tuple[Kind, int, Kind]] = {}
     for use in network.uses:

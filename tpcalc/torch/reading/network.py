@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from .graph import Graph
 from .kinds_of_ops import CONTRACTIONS
 from .norms import Norm, find_norms
-from .paths import CheapestPaths, positions
-from .stream import StreamBranch, Stream, read_stream
+from .paths import CheapestPaths
+from .stream import Kind, StreamBranch, Stream, read_stream
 from .tape import Tape
 from .uses import Use, find_uses
 
@@ -58,7 +59,18 @@ class RecordedNetwork:
         return self.places.get(use.op.index, NOWHERE)
 
     def uses_of(self, parameter: str) -> list[Use]:
-        return [use for use in self.uses if use.parameter == parameter]
+        return self._by_parameter[parameter]
+
+    def acting(self, parameter: str) -> list[Use]:
+        """Its uses on which something that is returned depends."""
+        return [use for use in self.uses_of(parameter) if self.place(use) != NOWHERE]
+
+    @cached_property
+    def _by_parameter(self) -> dict[str, list[Use]]:
+        found: dict[str, list[Use]] = defaultdict(list)
+        for use in self.uses:
+            found[use.parameter].append(use)
+        return found
 
 
 def read_network(tape: Tape) -> RecordedNetwork:
@@ -74,28 +86,40 @@ def read_network(tape: Tape) -> RecordedNetwork:
             break
         network.streams.append(other)
     network.places = _locations(network)
+    for use in network.uses:
+        place = network.place(use)
+        if place.part == "branch":
+            network.streams[place.stream].branches[place.branch].uses.append(use)
     for stream, branch in network.branches:
-        here = OpLocation("branch", stream.index, branch.index)
-        branch.uses = [use for use in network.uses if network.place(use) == here]
+        branch.kind = _kind(network, stream, branch)
     return network
+
+
+def _kind(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
+    on_path = [k for k, index in enumerate(stream.path.ops) if network.tape.ops[index].name in CONTRACTIONS
+               and stream.first <= k < branch.where]
+    sources = {network.places[maker].stream for i in branch.ops for number in network.tape.ops[i].inputs
+               for maker in [network.tape.makers.get(number, -1)] if maker in network.places}
+    uses = tuple((use.how, use.op.name) for use in branch.uses)
+    return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
 
 
 def _another(network: RecordedNetwork, paths: CheapestPaths) -> Stream | None:
     """A stream of its own that branches of the first one read, such as an encoder's; the one of most branches."""
     on_streams = {number for stream in network.streams for number in stream.path.values
                   if network.tape.is_floating(number)}  # whole numbers, as words are, may be read by both
-    best: tuple[tuple[int, int], Stream] | None = None
+    read = partial(read_stream, network.graph, network.norms, network.uses, paths, index=len(network.streams))
+    weights: dict[int, int] = {}
+    ranks = []
     for sink in _other_inputs(network):
-        if sink in on_streams:
+        values = paths.to(sink).values
+        if not values or on_streams.intersection(values):
             continue
-        stream = read_stream(network.graph, network.norms, network.uses, paths, sink,
-                             len(network.streams))
-        if on_streams & set(stream.path.values):
-            continue
-        rank = stream.weight, -len(stream.path.values)
-        if stream.weight >= LEAST and (best is None or rank > best[0]):
-            best = rank, stream
-    return None if best is None else best[1]
+        if sink not in weights:  # the streams to tensors of a path are its beginnings
+            weights.update(read(sink).weights)
+        ranks.append((weights[sink], -len(values), sink))
+    weight, _, sink = max(ranks, key=lambda one: one[:2], default=(0, 0, -1))
+    return read(sink) if weight >= LEAST else None
 
 
 def _other_inputs(network: RecordedNetwork) -> list[int]:
@@ -126,7 +150,7 @@ def _locations(network: RecordedNetwork) -> dict[int, OpLocation]:
     on_paths = {index for stream in network.streams for index in stream.path.ops}
     for stream in others:  # what a second stream is made of was counted to the branches that read it
         front = OpLocation("in", stream.index)
-        on_path = set(positions(stream.path.values))
+        on_path = set(stream.path.values)
         for index in network.graph.cone(stream.path.values[stream.first], set()):
             if not (index in on_paths and places.get(index, OpLocation("branch")).part in ("in", "stream")):
                 places[index] = front

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Collection
 
 from .graph import ACTIVATION, Graph
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, LOOKUPS, MOVES, PRODUCTS, REDUCTIONS, SUMS
@@ -22,6 +21,11 @@ class Path:
     values: tuple[int, ...]
     ops: tuple[int, ...]
     costs: dict[int, int]
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """Number of a tensor -> how far along the path it stands."""
+        return {number: k for k, number in enumerate(self.values)}
 
 
 class CheapestPaths:
@@ -75,8 +79,3 @@ def _cost(graph: Graph, norms: dict[int, Norm], op: Op, number: int) -> int:
     if op.name in PRODUCTS:
         return GATE if len(graph.activations(op)) > 1 else 0
     return NONLINEAR
-
-
-def positions(path: Collection[int]) -> dict[int, int]:
-    """Number of a tensor -> how far along the path it stands."""
-    return {number: k for k, number in enumerate(path)}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Hashable, Mapping
 
 from ...errors import NotCovered
-from ...groups.names import LayerCount
+from ...groups.names import DIGITS, LayerCount, growth_of_most
 from ...groups.roles import UNREAD, Parameter, ParameterGrowth, Roles
-from .matching import DIGITS, counters, starred
+from .matching import counters, starred
 from .reading import Reading
 from .roles import Role
 from .summary import BranchSummary
@@ -41,7 +41,6 @@ def planned(reading: Reading, unknown: str) -> Planned:
     if deeper:
         _require_depth(reading)
     notes = list(reading.notes)
-    width = _width(reading)
     patterns = _patterns(reading)
     parameters = []
     for pattern, names in patterns:
@@ -56,6 +55,7 @@ def planned(reading: Reading, unknown: str) -> Planned:
             notes.append(HEADS_STAY.format(pattern))
         parameters.append(_parameter(reading, pattern, names, role, depths, bool(as_base)))
     returning, behind = _returning(reading, patterns, depths)
+    width = growth_of_most(ratio for role in reading.roles for ratio in role.growth)
     return Planned(Roles(_layers(reading, parameters), width, tuple(parameters)), returning, behind,
                    tuple(dict.fromkeys(notes)))
 
@@ -89,12 +89,6 @@ def _more_outside(reading: Reading, names: list[str], role: Role) -> str:
     if role.in_layers or len(names) == len({reading.names[name] for name in names}):
         return ""
     return "in no layer, and there are more of it in the target, as of heads after each layer"
-
-
-def _width(reading: Reading) -> float:
-    """By how much the width grows: the factor that most growing axes have."""
-    counted = Counter(ratio for role in reading.roles for ratio in role.growth if ratio != 1)
-    return counted.most_common(1)[0][0] if counted else 1.0
 
 
 def _patterns(reading: Reading) -> list[tuple[str, list[str]]]:

@@ -7,8 +7,9 @@ from typing import Callable, Mapping, Sequence, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_map
 
+from ..streams import tensors_of
 from .tape import Layout, Op, Ref, Tape
 
 Change: TypeAlias = "Tensor | Callable[[Tensor], Tensor]"
@@ -89,7 +90,7 @@ def run(tape: Tape, op: Op, value: Callable[[int], Tensor]) -> list[Tensor]:
         return torch.device("cpu") if isinstance(one, torch.device) and one.type == "meta" else one
 
     args, kwargs = tree_map(argument, op.arguments)
-    return [one for one in tree_flatten(op.call(*args, **kwargs))[0] if isinstance(one, Tensor)]
+    return tensors_of(op.call(*args, **kwargs))
 
 
 def _drawn(tape: Tape, number: int) -> Tensor:

@@ -12,7 +12,7 @@ from ...groups.roles import MATRICES, VECTORS
 from .graph import Axes
 from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
-from .network import NOWHERE, RecordedNetwork, OpLocation
+from .network import NOWHERE, OpLocation, RecordedNetwork
 from .stream import mixing
 from .uses import Use
 
@@ -95,18 +95,13 @@ class RoleFinder:
         own = {use.op.index for use in network.uses}
         self.mixed = {stream.index for stream in network.streams if any(
             op.index not in own and op.name not in CONVOLUTIONS for op in mixing(stream))}
-        self.uses: dict[str, list[Use]] = {}
-        for use in network.uses:
-            if network.place(use) == NOWHERE:
-                continue  # nothing that is returned depends on it
-            self.uses.setdefault(use.parameter, []).append(use)
 
     def roles(self) -> list[Role]:
         """In the order in which the model has its parameters."""
         return [self.role(name) for name in self.network.tape.shapes]
 
     def role(self, name: str) -> Role:
-        uses = self.uses.get(name, [])
+        uses = self.network.acting(name)
         places = [self.network.place(use) for use in uses]
         matrices = [use for use in uses if use.how == "matrix"]
         kind, note = self._kind(name, uses, matrices, places)
@@ -124,7 +119,7 @@ class RoleFinder:
             place.part == "stream" for place in places)
         if inside and name in self.alone and kind != "table":
             inside, note = False, f"{note}, in one layer alone".strip(", ")
-        first = min(branches, default=places[0] if places else OpLocation("nowhere"))
+        first = min(branches, default=places[0] if places else NOWHERE)
         return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in,
                     fan_out, self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
                     tuple(dict.fromkeys(map(str, uses))), head=self._head(

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Hashable
 
 from .branch_end import BranchEnd, find_branch_end
 from .graph import Graph
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES, PRODUCTS, REDUCTIONS, SUMS
 from .norms import Norm
-from .paths import CheapestPaths, Path, positions
+from .paths import CheapestPaths, Path
 from .tape import Op
 from .uses import Use
+
+Kind = tuple[Hashable, ...]
 
 
 @dataclass
 class StreamBranch:
     """What one addition puts on a stream. end: number of the tensor that is added; stream: of the one that it is added
     to; add: the addition; where: how far along the path; ops: operations that are this branch's own; signature: their
-    names; reads: places of the path that it is computed from; ends: what carries its size; uses: of parameters."""
+    names; reads: places of the path that it is computed from; ends: what carries its size; uses: of parameters; kind:
+    what it is at every size, by its stream, the matrices on that before it, the streams that it reads, and its uses."""
 
     index: int
     end: int
@@ -29,6 +35,7 @@ class StreamBranch:
     reads: tuple[int, ...] = ()
     ends: BranchEnd = BranchEnd()
     uses: list[Use] = field(default_factory=list)
+    kind: Kind = ()
 
 
 @dataclass
@@ -46,16 +53,17 @@ class Stream:
     owners: dict[int, StreamBranch] = field(default_factory=dict)
 
     @property
-    def weight(self) -> int:
-        """How many branches end in matrices or norms."""
-        return sum(bool({"matrix", "norm"} & set(one.ends.ways)) for one in self.branches)
+    def weights(self) -> dict[int, int]:
+        """Tensor of the path -> how many branches before it end in matrices or norms."""
+        found = Counter(one.where for one in self.branches if {"matrix", "norm"} & set(one.ends.ways))
+        return dict(zip(self.path.values, accumulate((found[k] for k in range(len(self.path.ops))), initial=0)))
 
 
 def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: CheapestPaths, sink: int,
                 index: int) -> Stream:
     """The stream that leads to a tensor."""
     path = paths.to(sink)
-    stream, on_path = Stream(index, path), positions(path.values)
+    stream, on_path = Stream(index, path), path.positions
     for k, (number, op_index) in enumerate(zip(path.values, path.ops)):
         op = graph.tape.ops[op_index]
         if op.name in SUMS:
@@ -64,7 +72,8 @@ def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: Ch
                     stream.branches.append(StreamBranch(len(stream.branches), other, number, op, k))
     if stream.branches:
         _own(graph, norms, uses, stream, on_path)
-        stream.first, stream.last = _first(graph, stream, on_path), _last(graph, norms, stream)
+        first = stream.branches[0]  # of which all that it needs is its own
+        stream.first, stream.last = min([first.where, *first.reads]), _last(graph, norms, stream)
     for k, op_index in enumerate(path.ops):
         op = graph.tape.ops[op_index]
         if stream.branches and stream.first <= k <= stream.last and op.call is not None:
@@ -99,16 +108,6 @@ def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: Stream, 
         branch.signature = tuple(op.name for op in ops if op.call is not None)
         branch.reads = tuple(sorted({on_path[number] for op in ops for number in op.inputs if number in on_path}))
         branch.ends = find_branch_end(graph, norms, by_op, branch.end, set(branch.ops))
-
-
-def _first(graph: Graph, stream: Stream, on_path: dict[int, int]) -> int:
-    """Where the stream forks for the first branch."""
-    return min([stream.branches[0].where, *_all_reads(graph, stream.branches[0], on_path)])
-
-
-def _all_reads(graph: Graph, branch: StreamBranch, on_path: dict[int, int]) -> list[int]:
-    return [on_path[number] for i in graph.cone(branch.end, set(on_path)) for number in graph.tape.ops[i].inputs
-            if number in on_path]
 
 
 def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:

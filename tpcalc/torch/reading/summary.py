@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import Iterator
 
 import torch
-from torch import Tensor
 
 from .claims import rms_of, tolerance, values_for
 from .branch_end import BranchEnd
 from .kinds_of_ops import PRODUCTS
-from .matching import Kind, kind_of_branch
 from .network import RecordedNetwork
 from .replay import replay
-from .stream import StreamBranch, Stream
-
-HALF = 0.5
+from .stream import Kind, StreamBranch, Stream
 
 
 @dataclass(frozen=True)
@@ -64,11 +60,11 @@ def summaries_of_branches(network: RecordedNetwork, stream: Stream, layers: set[
     """Branches of a stream as plain data. layers: those that are layers; said: what each ends in."""
     chosen: dict[Kind, int] = {}  # kind -> which candidate returns the branch
     for branch in stream.branches:
-        kind, ends = kind_of_branch(network, stream, branch), said[stream.index, branch.index]
+        ends = said[stream.index, branch.index]
         candidates = _candidates(network, branch, ends)
-        if kind not in chosen:
-            chosen[kind] = _returns(network, branch, candidates)
-        which = chosen[kind]
+        if branch.kind not in chosen:
+            chosen[branch.kind] = _returns(network, branch, candidates)
+        which = chosen[branch.kind]
         yield BranchSummary(
             stream.index, branch.index, branch.index in layers, tuple(dict.fromkeys(
                 use.parameter for use in ends.carriers)), ends.ways,
@@ -105,14 +101,10 @@ def _returns(network: RecordedNetwork, branch: StreamBranch, candidates: list[tu
     values = values_for(network, branch) if candidates else None
     for i, (_, number) in enumerate(candidates):
         whole, half = (replay(network.tape, {number: change}, [branch.end], values)[0]
-                       for change in (torch.clone, _halved))
-        if rms_of(half - HALF * whole) <= tolerance(network, branch.end) * rms_of(whole):
+                       for change in (torch.clone, lambda value: value / 2))
+        if rms_of(half - whole / 2) <= tolerance(network, branch.end) * rms_of(whole):
             return i
     return -1
-
-
-def _halved(value: Tensor) -> Tensor:
-    return value * HALF
 
 
 def _candidates(network: RecordedNetwork, branch: StreamBranch, ends: BranchEnd) -> list[tuple[str, int]]:

@@ -12,11 +12,11 @@ from torch.autograd.graph import get_gradient_edge
 from torch.nn import Module as Model
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...errors import NotCovered
 from ...groups.names import plain_name
-from ..streams import output_of, run_on
+from ..streams import output_of, run_on, tensors_of
 
 ASKED = "_local_scalar_dense"  # what .item() and bool() of a tensor come to
 Arguments = tuple[tuple[object, ...], dict[str, object]]
@@ -85,9 +85,9 @@ class Tape:
     """Operations in order, and what is known of every tensor by its number.
 
     values: number -> tensor, with what it held when it was made; layouts: number -> shape and strides; makers: number
-    -> the operation that made it; parameters, buffers: number -> name; returned: number -> modules that returned it;
-    answers: what ``.item()`` said, in order; edges: number of a tensor that was written over -> its place in torch's
-    own graph; output: number of the model's output; on_meta: whether values are absent.
+    -> the operation that made it; parameters: number -> name; returned: number -> modules that returned it; answers:
+    what ``.item()`` said, in order; edges: number of a tensor that was written over -> its place in torch's own graph;
+    output: number of the model's output; on_meta: whether values are absent.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -96,7 +96,6 @@ class Tape:
     makers: dict[int, int] = field(default_factory=dict)
     parameters: dict[int, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    buffers: dict[int, str] = field(default_factory=dict)
     inputs: set[int] = field(default_factory=set)
     returned: dict[int, list[str]] = field(default_factory=dict)
     answers: list[object] = field(default_factory=list)
@@ -147,8 +146,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def take(self, values: object) -> None:
         """Note what the model is given."""
-        self.tape.inputs.update(self.number(one) for one in tree_flatten(values)[0] if isinstance(one, Tensor) and (
-            id(one) not in self.known))
+        self.tape.inputs.update(self.number(one) for one in tensors_of(values) if id(one) not in self.known)
 
     def __torch_dispatch__(self, call: object, types: object, args: tuple[object, ...] = (),
                            kwargs: dict[str, object] | None = None) -> object:
@@ -157,9 +155,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             return call(*args, **(kwargs or {}))
         schema = call._schema  # type: ignore[attr-defined]
         name = schema.name.split("::")[1].rstrip("_")  # what writes in place is called like what does not
-        arguments: Arguments = tree_map(lambda one: Ref(self.number(one)) if isinstance(one, Tensor) else one,
-                                        (args, kwargs or {}))
-        inputs = tuple(one.number for one in tree_flatten(arguments)[0] if isinstance(one, Ref))
+        leaves, form = tree_flatten((args, kwargs or {}))
+        leaves = [Ref(self.number(one)) if isinstance(one, Tensor) else one for one in leaves]
+        arguments: Arguments = tree_unflatten(leaves, form)
+        inputs = tuple(one.number for one in leaves if isinstance(one, Ref))
         before = self._kept(inputs) if schema.is_mutable else {}
         if name == ASKED and self.given is not None:
             result = self._answer(args)
@@ -167,8 +166,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             result = call(*args, **(kwargs or {}))
         if name == ASKED:
             self.tape.answers.append(result)
-        made = [one for one in tree_flatten(result)[0] if isinstance(one, Tensor)]
-        self._append(name, call, arguments, inputs, tuple(self.new(one) for one in made), bool(schema.is_mutable))
+        made = tuple(map(self.new, tensors_of(result)))
+        self._append(name, call, arguments, inputs, made, bool(schema.is_mutable))
         op = self.tape.ops[-1]
         for number, value in before.items():
             self._rename(number, value, op)
@@ -217,9 +216,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
         def leave(module: Model, args: object, output: object) -> None:
             name = self.modules.pop()
-            for one in tree_flatten(output)[0]:
-                if isinstance(one, Tensor):
-                    self.tape.returned.setdefault(self.number(one), []).append(name)
+            for one in tensors_of(output):
+                self.tape.returned.setdefault(self.number(one), []).append(name)
 
         enter = register_module_forward_pre_hook(lambda module, args: self.modules.append(names.get(id(module), "?")))
         handle = register_module_forward_hook(leave)
@@ -274,9 +272,8 @@ def record_call(model: Model, call: Callable[[], object], batch: object,
     for name, parameter in ((plain_name(name), one) for name, one in model.named_parameters()):
         tape.parameters[recorder.number(parameter)] = name
         tape.shapes[name] = tuple(parameter.shape)
-    for name, buffer in model.named_buffers():
-        if id(buffer) not in recorder.known:
-            tape.buffers[recorder.number(buffer)] = name
+    for buffer in model.buffers():
+        recorder.number(buffer)
     recorder.take(batch)
     with recorder.names(model), recorder.one_run(model), torch.enable_grad(), recorder:
         returned = call()

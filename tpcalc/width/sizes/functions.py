@@ -134,10 +134,6 @@ class SizeFunctions:
         beyond = frozenset((step + (step - size) * HALF,))
         return algebra.cut(found + algebra.product(slopes, small) + Total({}, beyond))
 
-    def derived(self, body: sp.Expr, argument: Total) -> Total:
-        """The derivative of one function in its argument, twice a delta function for a sign."""
-        return self.named(sp.diff(body, H), argument)
-
     def constant(self, value: sp.Expr) -> Total:
         """A number: exactly where it is rational, and as one of order one, about which nothing is known, else."""
         if value.is_Float:

@@ -10,8 +10,7 @@ import sympy as sp
 from ..._types import Sizes
 from ...errors import NotCovered
 from ...programs.language import (LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Transpose,
-                                  Vector,
-                                  kind)
+                                  Vector, kind)
 from ...programs.activations import H
 from ...programs.program import Assign, Program
 from .algebra import Algebra
@@ -33,8 +32,8 @@ class SizeInterpreter:
     """
 
     def __init__(self, program: Program, sizes: Sizes, powers: AffinePowers, window: sp.Rational,
-                 numbers: Mapping[str, sp.Expr], loss: str = "mse") -> None:
-        self.program, self.sizes, self.numbers, self.loss = program, sizes, numbers, loss
+                 numbers: Mapping[str, sp.Expr]) -> None:
+        self.program, self.sizes, self.numbers = program, sizes, numbers
         self.algebra = Algebra(powers, window)
         self.algebra.limits = Limits(self.algebra)
         self.functions = self.algebra.limits.functions
@@ -177,13 +176,11 @@ class SizeInterpreter:
         return Total(start.terms, frozenset((found,)))
 
     def loss_derivative(self, e: LossDerivative) -> Total:
-        """l'(f): f - y of the squared loss; of others a number of order one, where outputs do not grow."""
+        """l'(f) of the squared loss: f - y."""
         outputs, *where = e.args
         location = ", ".join(map(str, where))
         output = outputs[int(where[-1])] if isinstance(outputs, sp.Tuple) else outputs
-        if self.loss == "mse":
-            return self.total(output) - self.algebra.of(Given(f"y[{location}]"))
-        raise NotCovered(f"loss: got {self.loss!r}; powers of n are known of the squared loss, 'mse'")
+        return self.total(output) - self.algebra.of(Given(f"y[{location}]"))
 
 
 RULES: dict[type[sp.Expr], Callable[[SizeInterpreter, sp.Expr], Value]] = {

@@ -19,8 +19,7 @@ from ...gaussian.scalar_functions import scalar_function
 from ...programs.activations import H
 from .algebra import Algebra
 from .atoms import (FUNCTIONS, Atom, AveragedMatrix, Expected, Function, HatPart, Initial, Joint, Monomial,
-                    MatrixProduct, Terms,
-                    Total, slot)
+                    MatrixProduct, Terms, Total, slot)
 from .functions import KINKED, SizeFunctions
 
 
@@ -115,7 +114,7 @@ class Limits:
         atom = self.atoms[number]
         if isinstance(atom, Function):
             argument = Total(dict(atom.argument))
-            outer = self.functions.derived(atom.body, argument)
+            outer = self.functions.named(sp.diff(atom.body, H), argument)  # twice a delta function for a sign
             return self.algebra.product(outer, self.derivative(argument, source))
         assert isinstance(atom, (Joint, AveragedMatrix))
         found = Total()

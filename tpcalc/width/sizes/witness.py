@@ -7,15 +7,16 @@ and held to be nonzero only where it is so beyond the error of the evaluation.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, Iterable
 
 import numpy as np
 import sympy as sp
 
 from ...programs.activations import H
-from .atoms import (Atom, AveragedMatrix, Expected, Function, Given, HatPart, Joint, Monomial, Noise, NumberFunction,
-                    Terms, Total, slot)
+from .atoms import (Atom, AveragedMatrix, Expected, Function, Given, HatPart, Joint, Key, Monomial, Noise,
+                    NumberFunction, Total, slot)
 
 if TYPE_CHECKING:
     from .algebra import Algebra
@@ -57,14 +58,7 @@ class _Sampler:
 
     def total(self, total: Total) -> np.ndarray:
         """The value of a sum of numbers, n aside."""
-        found = np.zeros(BATCHES)
-        for (_, monomial), value in total.terms.items():
-            term = np.full(BATCHES, float(value))
-            for number, power in monomial:
-                term = term * np.abs(self.number(number)) ** float(power) if power.denominator > 1 else (
-                    term * self.number(number) ** int(power))
-            found = found + term
-        return found
+        return self._sum(total.terms.items(), {})[:, 0]
 
     def number(self, number: int) -> np.ndarray:
         if number not in self.numbers:
@@ -114,9 +108,9 @@ class _Sampler:
         values = [self._sum(of, at) for of in atom.arguments]
         return np.broadcast_to(sp.lambdify(slots, atom.body, ["scipy", "numpy"])(*values), values[0].shape)
 
-    def _sum(self, terms: Terms, at: dict[int, np.ndarray]) -> np.ndarray:
-        """A sum of products of vectors and numbers."""
-        argument = np.zeros((BATCHES, SAMPLES // BATCHES))
+    def _sum(self, terms: Iterable[tuple[Key, Fraction]], at: dict[int, np.ndarray]) -> np.ndarray:
+        """A sum of products of vectors and numbers; (BATCHES, 1) where there are no vectors."""
+        argument = np.zeros((BATCHES, 1))
         for (_, monomial), value in terms:
             term = np.full((BATCHES, 1), float(value))
             for inner, power in monomial:
