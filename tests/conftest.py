@@ -13,7 +13,14 @@ settings.load_profile("same")
 
 # sympy makes and drops many small objects and few cycles: at Python's own threshold a sixth of all time goes into the
 # search for cycles
-gc.set_threshold(100_000, 20, 50)
+gc.set_threshold(200_000, 50, 100)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: no search for cycles looks at them again."""
+    gc.collect()
+    gc.freeze()
+
 
 FEW = ("sp", "depth-mup", "ode", "fixup", "fixup-bottleneck", "rezero", "rezero-adam")
 
