@@ -6,7 +6,7 @@ import gc
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("same", derandomize=True, deadline=None, database=None, max_examples=100,
+settings.register_profile("same", derandomize=True, deadline=None, database=None, max_examples=40,
                           suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")

@@ -25,4 +25,5 @@ def few(cases: Iterable[Any], *kept: Any) -> list[Any]:
     """The cases of one parameter; every run takes those that are ``kept``, the others are left to nightly."""
     cases = list(cases)
     assert all(case in cases for case in kept), f"{kept}: expected some of {cases}"
-    return [case if case in kept else pytest.param(case, marks=pytest.mark.nightly) for case in cases]
+    return [case if case in kept else pytest.param(*(case if isinstance(case, tuple) else (case,)),
+                                                   marks=pytest.mark.nightly) for case in cases]

@@ -373,17 +373,22 @@ def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations,
     generic = bases.generic()
     below, above = bases.initial()
     first = dict(zip((*generic.args[1], *generic.args[2]), (*below, *above)))
-    out.open(f"for {generic.number} in range({len(setting.program.vectors)}):")
-    out.add(f"{printer.doprint(e.target.subs(first))} = {printer.doprint(_at(e.value, first))}")
+    value = _at(e.value, first)
+    if value != 0:  # arrays are 0 at first
+        out.open(f"for {generic.number} in range({len(setting.program.vectors)}):")
+        out.add(f"{printer.doprint(e.target.subs(first))} = {printer.doprint(value)}")
     out.depth = depth
     if setting.clock is not None and setting.clock not in e.location.loops:
         return  # before the first step there are no hat-kets
     for product in setting.products:
         fixed = bases.fixed(product, generic)
+        value = _at(e.value, fixed)
+        if value == 0:
+            continue
         for variable, first, last in _in_memory(bases.ranges(product, generic, setting.time), setting):
             index, start, stop = map(printer.doprint, (variable, first, last + 1))
             out.open(f"for {index} in range({start}, {stop}):")
-        out.add(f"{printer.doprint(e.target.subs(fixed))} = {printer.doprint(_at(e.value, fixed))}")
+        out.add(f"{printer.doprint(e.target.subs(fixed))} = {printer.doprint(value)}")
         out.depth = depth
 
 
