@@ -12,4 +12,4 @@ from tpcalc.lowering.recursions.recursion import CompiledRecursion
 def interpreted(recursion: tp.theory.Recursion, *loss: Any) -> CompiledRecursion:
     """``recursion.compile(*loss)``, whose source is run as it stands."""
     compiled = recursion.compile(*loss)
-    return replace(compiled, kernel=compiled.kernel.py_func)  # type: ignore[attr-defined]
+    return replace(compiled, kernel=getattr(compiled.kernel, "py_func", compiled.kernel))
