@@ -56,7 +56,7 @@ def test_every_point_lies_in_one_region(limit: tp.theory.DepthLimit, mlp: tp.the
         assert all(bool(c.subs({ALPHA: point[0], GAMMA: point[1]})) for c in holding[0].conditions)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(point=points())
 def test_numbers_from_the_start_give_the_equations_of_the_region(limit: tp.theory.DepthLimit, point: tuple) -> None:
     alone = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(*point)))))

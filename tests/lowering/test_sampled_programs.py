@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from scipy import stats
 
 import tpcalc as tp
-from support.nightly import few
+from support.nightly import few_of
 from support.closeness import assert_close
 from tpcalc import _checks
 from reference.conditioned import run_conditioned
@@ -46,7 +46,7 @@ def training(block: str, opt: str, batch: int, d_in: int = 1, d_out: int = 1, pr
 TRAINED = [("post_nonlin", "SGD"), ("post_nonlin", "Adam"), ("mlp", "SGD"), ("mlp", "SignSGD"), ("glu, rms", "Adam")]
 
 
-@pytest.mark.parametrize("block, opt, shape", few(((*one, shape) for one in TRAINED for shape in (
+@pytest.mark.parametrize("block, opt, shape", few_of(((*one, shape) for one in TRAINED for shape in (
     (1,), (3,), (2, 3, 2, 2))), ("post_nonlin", "SGD", (1,)), ("post_nonlin", "Adam", (1,)),
     *((*one, (2, 3, 2, 2)) for one in TRAINED[2:])), ids=str)
 def test_draws_are_those_of_unrolled_runs(block: str, opt: str, shape: tuple[int, ...]) -> None:

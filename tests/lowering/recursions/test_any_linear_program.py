@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from support.nightly import few
+from support.nightly import few, few_of
 from support.layered import G, W, compiled_outputs, exact_outputs, layers, trained
 from tpcalc.lowering.recursions import CompiledRecursion
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
@@ -57,7 +57,7 @@ def agree(program: Program, depth: int = 4, **more: object) -> np.ndarray:
 NETS = [tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet(block="mlp")]
 
 
-@pytest.mark.parametrize("net, name", few(product(NETS, OPTIMIZERS), *((NETS[0], name) for name in OPTIMIZERS), *(
+@pytest.mark.parametrize("net, name", few_of(product(NETS, OPTIMIZERS), *((NETS[0], name) for name in OPTIMIZERS), *(
     (net, name) for net in NETS[1:] for name in ("plain", "all"))), ids=str)
 def test_optimizers(net: tp.ResNet, name: str) -> None:
     opt = OPTIMIZERS[name]
