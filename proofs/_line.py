@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +34,9 @@ def recursion(scale: tp.DepthScaling = DEPTH_MUP) -> tp.theory.Recursion:
 
 @lru_cache(maxsize=None)
 def compiled(scale: tp.DepthScaling = DEPTH_MUP) -> Any:
-    return recursion(scale).compile()
+    """The recursion's source as Python runs it, which at these sizes is quicker than to compile it."""
+    found = recursion(scale).compile()
+    return replace(found, kernel=getattr(found.kernel, "py_func", found.kernel))
 
 
 def exact(scale: tp.DepthScaling, xi: Any, y: Any, depth: int, rational: bool = True) -> ProgramCoefficients:

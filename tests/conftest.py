@@ -6,14 +6,21 @@ import gc
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("same", derandomize=True, deadline=None, database=None, max_examples=100,
+settings.register_profile("same", derandomize=True, deadline=None, database=None, max_examples=40,
                           suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
 
 # sympy makes and drops many small objects and few cycles: at Python's own threshold a sixth of all time goes into the
 # search for cycles
-gc.set_threshold(100_000, 20, 50)
+gc.set_threshold(200_000, 50, 100)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: no search for cycles looks at them again."""
+    gc.collect()
+    gc.freeze()
+
 
 FEW = ("sp", "depth-mup", "ode", "fixup", "fixup-bottleneck", "rezero", "rezero-adam")
 

@@ -8,6 +8,7 @@ from typing import Any, Callable
 import pytest
 
 import tpcalc as tp
+from support.nightly import few
 
 from support.labels import boxes, faults
 
@@ -43,7 +44,7 @@ PLOTS: dict[str, tuple[Callable[[], Any], int]] = {
     "plane": (tp.phase_diagram, 1), "plane of two matrices": (lambda: tp.phase_diagram(tp.ResNet(block="mlp")), 1)}
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", few(PLOTS, *list(PLOTS)[:-1]))
 def test_plots_of_results(name: str, tmp_path: Path) -> None:
     make, panels = PLOTS[name]
     figure = figures.Figure(figsize=(6.4 * panels, 4.8), layout="constrained")

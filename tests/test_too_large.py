@@ -10,6 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from reference.particles import run_particles
+from support.interpreted import interpreted
 from tpcalc.interpreters import run_program
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
@@ -73,7 +74,7 @@ def test_what_cannot_fit_is_refused_before_any_work(call: Callable[[], Any]) -> 
 
 
 def test_compiled_kernels_that_cannot_fit_are_refused() -> None:
-    kernel = tp.recursion(tp.kets(tp.program(NET, OPT, SCALE))).compile()
+    kernel = interpreted(tp.recursion(tp.kets(tp.program(NET, OPT, SCALE))))
     with pytest.raises(MemoryError, match=r"this kernel with T = 2, L = 10000000 needs .* GiB, this machine has"):
         kernel(10**7, [1.0, 0.5], [1.0, -1.0])
     found = kernel(8, [1.0, 0.5], [1.0, -1.0])

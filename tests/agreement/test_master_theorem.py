@@ -80,7 +80,7 @@ def test_trainings_of_narrow_networks_have_one_law(phi: Any) -> None:
         assert stats.ks_2samp(one, two).pvalue > FALSE_ALARM / (5 * dense.shape[1])
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(nonlinear_programs(max_statements=7, max_steps=3))
 def test_wide_networks_tend_to_particles(example: ProgramExample) -> None:
     """Means over seeds, to the errors of both and a bias of order 1/n."""

@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.interpreted import interpreted
 from tpcalc.calculus.compact import compact, conventions
 from tpcalc.calculus.kets import Covariance, Gamma
 from tpcalc.calculus.recursion import RecursionEquation
@@ -80,7 +81,7 @@ def test_one_sum_is_equal_to_all_terms(net: tp.ResNet) -> None:
 def test_of_a_trained_network() -> None:
     """C of a real training, from the printed equation and the coefficients alone."""
     recursion, task = derived(tp.ResNet()), ([1.0, 0.8, -0.6], [1.0, -0.7, 0.5])
-    arrays = recursion.compile()(SIZES["L"], *task).arrays
+    arrays = interpreted(recursion)(SIZES["L"], *task).arrays
 
     def number(atom: sp.Expr) -> float:
         if isinstance(atom, Gamma):

@@ -8,6 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 
 import tpcalc as tp
+from support.nightly import few
 from support.layered import (G, HALF, L, ONE, THIRD, TWO, U, W, ZERO, FORWARD, at, compiled_outputs, derive,
                              exact_outputs, f, l, layered_programs, layers, m, nV, t, trained, x)
 from tpcalc.calculus import kets
@@ -63,14 +64,15 @@ def test_compiled_recursions_are_the_exact_reading(name: str) -> None:
         assert np.abs(exact_outputs(program, 4)[1:] - FIGURES[name]).max() < 1e-8
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", [*SOME[::4], *(pytest.param(*one.values, marks=[*one.marks, pytest.mark.nightly])
+                                                for k, one in enumerate(SOME) if k % 4)])
 def test_every_step_holds_for_layered_optimizers(name: str) -> None:
     data = {"xi": [1.0, 0.8], "y": [1.0, -0.7], "alpha": 0.5, "gamma": 0.5}
     checks = tp.check_steps(derive(PROGRAMS[name]), {"T": 2, "L": 3}, data)
     assert all(check.cases and check.difference < 1e-12 for check in checks)
 
 
-@pytest.mark.parametrize("name", ["heavy ball by layer", "half SGD, half heavy ball"])
+@pytest.mark.parametrize("name", few(["heavy ball by layer", "half SGD, half heavy ball"], "half SGD, half heavy ball"))
 def test_every_step_holds_exactly_in_rationals(name: str) -> None:
     data = {"xi": [1, "4/5"], "y": [1, "-7/10"], "alpha": "1/2", "gamma": "1/2"}
     checks = tp.check_steps(derive(PROGRAMS[name]), {"T": 2, "L": 4}, data, exact=True)

@@ -72,7 +72,7 @@ SIDES: tuple[Callable[[sp.Expr, sp.Expr], sp.Expr], ...] = (
     lambda u, v: Mean(v**2) * u, lambda u, v: l * u / L + Mean(u * v) * v)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.sampled_from(SIDES), st.sampled_from(SIDES), st.integers(1, 3))
 def test_numbers_and_sums_come_out(left: Callable, right: Callable, depth: int) -> None:
     program = updated(Outer(left(dx, x), right(x, dx)))

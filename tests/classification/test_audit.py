@@ -57,7 +57,7 @@ def test_the_verdict_with_eps_in_charge(name: str) -> None:
     assert headline.endswith(f"{found.name}, while eps is negligible") and charged.endswith(f": {verdict}")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, st.one_of(st.none(), POWERS), st.one_of(st.none(), POWERS),
        st.sampled_from(["decoupled", "coupled"]))
 def test_the_headline_does_not_read_eps(optimizer: str, branch: sp.Rational, lr: sp.Rational, init: sp.Rational,
@@ -121,7 +121,7 @@ def test_known_recipes(given: dict[str, Any], exponents: tuple, name: str) -> No
     assert found.faithful_at_init == (found.verdict.faithful_at_init and "init" not in given)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, POWERS)
 def test_an_initialization_is_a_change_of_variables(optimizer: str, branch: sp.Rational, lr: sp.Rational,
                                                     init: sp.Rational, eps: sp.Rational) -> None:
@@ -134,7 +134,7 @@ def test_an_initialization_is_a_change_of_variables(optimizer: str, branch: sp.R
     assert not (found.faithful_at_init and init != 0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, POWERS, st.one_of(st.none(), POWERS), st.booleans())
 def test_what_is_advised_is_depth_mup_with_nothing_to_warn_of(
         optimizer: str, branch: sp.Rational, lr: sp.Rational, init: sp.Rational, eps: sp.Rational,

@@ -49,7 +49,7 @@ def test_below_one_half_the_network_explodes_and_the_rate_is_derived() -> None:
 rationals = st.fractions(min_value=-1, max_value=3, max_denominator=12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(alpha=rationals, gamma=rationals)
 def test_exactly_one_point_has_every_property(alpha, gamma) -> None:
     """Claim 5.5, and the agreement of derived stability with where a limit is said to exist."""
@@ -102,7 +102,7 @@ def test_exponents_at_a_point_are_those_of_its_region() -> None:
             assert bool(alone.explosions) == bool(found.explosions) and alone.grows == found.grows
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(alpha=rationals, gamma=rationals)
 def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, gamma) -> None:
     """Two counts of one program, of random variables and of coefficients: outputs, and what explodes."""

@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.nightly import few_of
 
 Function = Callable[[np.ndarray], np.ndarray]
 FUNCTIONS: dict[str, tuple[Function, Function]] = {
@@ -53,8 +54,11 @@ def first_changes(phi: str, normed: bool, alpha: float, gamma: float, depth: int
     return [rms(x_after - x), abs(f_after - f), rms(h_after - h)]
 
 
-@pytest.mark.parametrize("alpha, gamma", POINTS)
-@pytest.mark.parametrize("phi, norm", [("tanh", None), ("relu", None), ("relu", "rms")])
+NETS = [("tanh", None), ("relu", None), ("relu", "rms")]
+
+
+@pytest.mark.parametrize("phi, norm, alpha, gamma", few_of(((*one, *point) for one in NETS for point in POINTS), *(
+    (*one, *POINTS[k % len(POINTS)]) for k, one in enumerate(NETS)), *((*NETS[0], *point) for point in POINTS)))
 def test_slopes_are_what_is_counted(phi: str, norm: str | None, alpha: sp.Expr, gamma: sp.Expr) -> None:
     verdict = tp.classify(alpha, gamma, tp.ResNet(phi, norm=norm), tp.SGD(RATE, weight_decay=DECAY))
     sizes = [np.sqrt(np.mean([np.square(first_changes(phi, bool(norm), float(alpha), float(gamma), depth, seed))

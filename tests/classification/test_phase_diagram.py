@@ -46,13 +46,13 @@ def linear() -> tp.classification.PhaseDiagram:
     return diagram_of(tp.ResNet())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(points)
 def test_of_the_linear_network(point) -> None:
     assert_a_point_has_one_region_and_its_verdict(tp.ResNet(), point)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(points)
 def test_of_blocks_of_two_matrices(point) -> None:
     assert_a_point_has_one_region_and_its_verdict(BLOCK, point)

@@ -128,7 +128,7 @@ def test_narrow_networks_have_the_law_of_dense_ones() -> None:
     program = Program("narrow", (A, B), (W[0],), (), (
         Assign(X, value), Assign(Y, MatVec(W[0], X * B)), Assign(Z, MatVec(Transpose(W[0]), Y + A)),
         Assign(F[0], Mean(X * A)), Assign(F[1], Mean(Y * A)), Assign(F[2], Mean(Z * B))), ())
-    found = [np.array([run(program, {}, width=3, seed=seed).series("f") for seed in range(2000)])
+    found = [np.array([run(program, {}, width=3, seed=seed).series("f") for seed in range(1000)])
              for run in (run_program, run_conditioned)]
     for t in range(3):
         assert stats.ks_2samp(found[0][:, t], found[1][:, t]).pvalue > FALSE_ALARM / 3

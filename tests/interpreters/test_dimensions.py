@@ -29,7 +29,7 @@ def task(loss: str = "mse", d_in: int = 3, d_out: int = 2, batch: int = 2, probe
     return tp.Task(RNG.normal(size=(steps, batch, d_in)) / 2, targets, loss, held_out)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(problems(max_depth=3, max_steps=3, max_probes=2))
 def test_linear_networks_are_the_exact_solvers(problem: DrawnProblem) -> None:
     """Coefficients and balanced particles against reflection, outputs and probe outputs, to rounding."""

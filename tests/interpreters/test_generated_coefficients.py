@@ -47,7 +47,7 @@ def require_equal(found: KetCoefficients, oracle: KetCoefficients) -> None:
             assert np.abs(one - other).max() < 1e-12 * (1 + np.abs(other).max()), name
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_generated_and_written_recursions_agree(data: st.DataObject) -> None:
     """Outputs, probes, every coefficient and every covariance, to rounding."""

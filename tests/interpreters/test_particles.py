@@ -31,7 +31,7 @@ def statements(**values: sp.Expr) -> Program:
     return Program("p", (A, B), (W[0], V[0]), (), tuple(Assign(targets[n], value) for n, value in values.items()), ())
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(linear_programs())
 def test_linear_programs_are_exact_with_orthonormal_draws(example: ProgramExample) -> None:
     """All scalars and brackets are those of the coefficients."""

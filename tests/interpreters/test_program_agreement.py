@@ -112,7 +112,7 @@ def batch(size: int) -> Program:
 NETWORKS = (plain("residual"), tied(), two_matrices(), trained_embedding_readout(), heavy_ball(True))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(linear_programs())
 def test_drawn_programs(example: ProgramExample) -> None:
     """Floats, rationals and real networks; values so large that a network of width 500 has not converged aside."""
@@ -121,7 +121,7 @@ def test_drawn_programs(example: ProgramExample) -> None:
     assert_interpreters_agree(*example, seeds=10, width=300)
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(linear_programs(max_statements=12))
 def test_drawn_programs_in_floats_and_rationals(example: ProgramExample) -> None:
     assert_interpreters_agree(*example, seeds=0)

@@ -61,7 +61,8 @@ def reported(layers: int = 2) -> list[tp.theory.StepCheck]:
 @pytest.mark.parametrize("rule, change", sampled(
     (f"{rule.__name__}-{change.__name__}", (rule, change))
     for rule, changes in CHANGES.items() for change in changes if change is not flip) + [
-    pytest.param(rule, flip, id=f"{rule.__name__}-flip") for rule in CHANGES])
+    pytest.param(rule, flip, id=f"{rule.__name__}-flip", marks=() if k % 2 == 0 else pytest.mark.nightly)
+    for k, rule in enumerate(CHANGES)])
 def test_a_wrong_rule_is_reported(monkeypatch: pytest.MonkeyPatch, rule: Any, change: Change) -> None:
     right = rule.apply
 

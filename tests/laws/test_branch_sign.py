@@ -10,6 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
+from support.interpreted import interpreted
 from tpcalc.interpreters import run_program
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
@@ -152,7 +153,7 @@ def test_a_linear_network_does_not_know_the_sign(branch: float, net: tp.ResNet, 
         assert_close(a.gamma(2, 1, 0, 0, 1.0, 0.5), -b.gamma(2, 1, 0, 0, 1.0, 0.5), 1e-12)
     if net.train_embedding_readout or opt.momentum:
         return
-    kernel = tp.recursion(tp.kets(tp.program(net, opt, down))).compile()
+    kernel = interpreted(tp.recursion(tp.kets(tp.program(net, opt, down))))
     assert_close(kernel(3, INPUTS, TARGETS).outputs, a.outputs.ravel(), 1e-12)
 
 

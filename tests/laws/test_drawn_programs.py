@@ -1,6 +1,6 @@
 """Limits and verdicts of programs of any shape are right or refused: laws on one draw of programs.
 
-A seed that breaks a law is shown with its program and both numbers. 8 seeds here, 300 in parts of ten with
+A seed that breaks a law is shown with its program and both numbers. Some seeds here, 300 in parts of ten with
 ``-m slow``, each of which can be run by itself: ``-k "limit and 120-129"``.
 """
 
@@ -32,8 +32,10 @@ BLOCK_PARTS = [pytest.param(range(first, first + PART), marks=pytest.mark.slow, 
                for first in range(BLOCKS, SLOW // 3, PART)]
 
 
-def seeds(numbers: list[int], parts: list[Any] = PARTS) -> list[Any]:
-    return [*(pytest.param(range(n, n + 1), id=str(n)) for n in numbers), *parts]
+def seeds(numbers: list[int], parts: list[Any] = PARTS, later: tuple[int, ...] = (3,)) -> list[Any]:
+    """One by one, those that are ``later`` with the parts of ten."""
+    return [*(pytest.param(range(n, n + 1), id=str(n), marks=[pytest.mark.slow] * (n in later)) for n in numbers),
+            *parts]
 
 
 def verdict_of_program(example: DeepProgram) -> None:
@@ -94,7 +96,7 @@ def test_a_programs_verdict_is_what_its_training_shows(part: range) -> None:
     assert_holds("verdict", part, lambda example: True)
 
 
-@pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS))
+@pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS, ()))
 def test_names_do_not_change_the_verdict_of_a_block(part: range) -> None:
     for seed in part:
         try:
@@ -103,7 +105,7 @@ def test_names_do_not_change_the_verdict_of_a_block(part: range) -> None:
             pass
 
 
-@pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS))
+@pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS, ()))
 def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
     """At the drawn depth scaling, or the first of the list that keeps away from walls which it does not lie on."""
     for seed in part:

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
+from support.interpreted import interpreted
 from support.propagators import reflect
 from tpcalc.interpreters import read_program_coefficients
 from tpcalc.testing import optimizers
@@ -65,7 +66,7 @@ def test_reflection_is_the_program(opt: tp.SGD, steps: int, depth: int, seed: in
 
 
 def test_reflection_is_the_compiled_recursion() -> None:
-    kernel = tp.recursion(tp.kets(tp.program(NET, tp.SGD(0.7), HALF))).compile()
+    kernel = interpreted(tp.recursion(tp.kets(tp.program(NET, tp.SGD(0.7), HALF))))
     for depth in (1, 3, 9):
         expected = kernel(depth, TASK.inputs.ravel(), TASK.targets.ravel()).outputs
         assert_close(tp.train(NET, TASK, tp.SGD(0.7), HALF, depth).outputs.ravel(), expected, 1e-12)

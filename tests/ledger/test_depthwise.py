@@ -107,6 +107,7 @@ def test_written_forms_are_read_as_they_are_printed(monkeypatch: pytest.MonkeyPa
         assert not getattr(forms, witness)().corrected_holds, wrong
 
 
+@pytest.mark.nightly  # one by one; every run checks the ledger as a whole
 @pytest.mark.parametrize("name", ["finite_network", "field_derivatives", "finite_size", "parametrization",
                                   "written_forms", "within_blocks", "responses", "several_matrices", "path_integral",
                                   "infinite_depth_action", "linear_equations", "continuum", "response_sizes",

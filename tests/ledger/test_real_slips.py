@@ -11,6 +11,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, check_entry, entry
 from tpcalc.ledger.catalogue import package as _package
+from tpcalc.ledger.proof import unreached
 
 
 def proofs_module(name: str) -> Any:
@@ -32,9 +33,18 @@ def spoiled_statement(one: Entry, wrong: int) -> Entry:
                                         ("depthwise_transfer/one_step", 5),
                                         ("depthwise_transfer/one_step_finite_depth", 4)])
 def test_a_statement_typed_wrong_is_caught(key: str, wrong: int) -> None:
-    good = replace(entry(key), errata=())
+    """What a proof reaches is the statement, and none with one equation twice as large; that its steps hold is checked
+    with all entries."""
+    good = entry(key)
+    assert good.derive is not None
+    steps = good.derive().steps
+    assert not unreached(good.statement(), steps) and unreached(spoiled_statement(good, wrong).statement(), steps)
+
+
+def test_what_a_proof_does_not_reach_is_a_failure() -> None:
+    good = replace(entry("tensor_programs_vi/operators"), errata=())
     assert not check_entry(good).failures
-    assert "not derived" in check_entry(spoiled_statement(good, wrong)).failures[0]
+    assert "not derived" in check_entry(spoiled_statement(good, 0)).failures[0]
 
 
 def test_integral_equations_typed_wrong_have_residuals(monkeypatch: pytest.MonkeyPatch) -> None:

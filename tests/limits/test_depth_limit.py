@@ -46,7 +46,7 @@ def test_the_plane_has_four_regions_with_a_limit_and_two_without(limit: tp.theor
         "(Eq(2*alpha, 1), alpha + gamma > 1)": True, "(Eq(2*alpha, 1), Eq(alpha + gamma, 1))": True}
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(point=points())
 def test_every_point_lies_in_one_region(limit: tp.theory.DepthLimit, mlp: tp.theory.DepthLimit, point: tuple) -> None:
     values = dict(zip(("alpha", "gamma"), point))
@@ -56,7 +56,7 @@ def test_every_point_lies_in_one_region(limit: tp.theory.DepthLimit, mlp: tp.the
         assert all(bool(c.subs({ALPHA: point[0], GAMMA: point[1]})) for c in holding[0].conditions)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(point=points())
 def test_numbers_from_the_start_give_the_equations_of_the_region(limit: tp.theory.DepthLimit, point: tuple) -> None:
     alone = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(*point)))))

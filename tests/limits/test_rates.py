@@ -12,6 +12,9 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.orders import Affine, Exponent, Sort
 from tpcalc.limits.survival import Kind, kind_of
+from tpcalc.lowering.recursions.recursion import CompiledRecursion
+
+from support.interpreted import interpreted
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 TASK = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
@@ -61,11 +64,23 @@ def test_scaled_outputs_below_the_line(limit: tp.theory.DepthLimit, alpha: float
 
 
 @pytest.mark.parametrize("alpha, gamma", [
-    pytest.param(0.5, 0.5, marks=pytest.mark.slow), (0.75, 0.25), (1, 0), (1, 0.5), (1.5, 0)])
+    pytest.param(0.5, 0.5, marks=pytest.mark.slow), *(pytest.param(*point, marks=pytest.mark.nightly) for point in (
+        (0.75, 0.25), (1, 0), (1, 0.5), (1.5, 0)))])
 def test_rates_of_two_matrix_blocks(mlp: tp.theory.DepthLimit, alpha: float, gamma: float) -> None:
+    """At depths for which the kernel is to be compiled."""
+    assert_rate_of_two_matrix_blocks(mlp, alpha, gamma, mlp.recursion.compile(), (256, 512))  # type: ignore
+
+
+@pytest.mark.parametrize("alpha, gamma", [(1, 0), (1, 0.5)])
+def test_rates_of_two_matrix_blocks_at_small_depths(mlp: tp.theory.DepthLimit, alpha: float, gamma: float) -> None:
+    assert_rate_of_two_matrix_blocks(mlp, alpha, gamma, interpreted(mlp.recursion), (32, 64))  # type: ignore
+
+
+def assert_rate_of_two_matrix_blocks(mlp: tp.theory.DepthLimit, alpha: float, gamma: float, kernel: CompiledRecursion,
+                                     depths: tuple[int, int]) -> None:
     region = mlp.at(alpha=alpha, gamma=gamma)
     rate = float(region.rate.subs({ALPHA: alpha, GAMMA: gamma}))
-    kernel, exact = mlp.recursion.compile(), region.compile()(XI, Y).outputs  # type: ignore[attr-defined]
+    exact = region.compile()(XI, Y).outputs
     errors = np.array([kernel(n, XI, Y, alpha=alpha, gamma=gamma).outputs * n ** (alpha + gamma - 1) - exact
-                       for n in (256, 512)])[:, 2]
+                       for n in depths])[:, 2]
     assert float(np.log2(errors[0] / errors[1])) == pytest.approx(rate, rel=0.1)

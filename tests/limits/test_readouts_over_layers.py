@@ -11,6 +11,8 @@ from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
+from support.interpreted import interpreted
+
 HALF = sp.Rational(1, 2)
 INPUTS, TARGETS = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
 
@@ -40,7 +42,7 @@ def test_limits_of_readouts_over_layers_are_reached_with_their_rate(alpha: sp.Ra
                                                                     power: sp.Rational) -> None:
     recursion = tp.recursion(tp.kets(read_over_layers(alpha, weight, power)))
     region, = tp.depth_limit(recursion).regions
-    found, finite = region.compile()(INPUTS, TARGETS).outputs, recursion.compile()
+    found, finite = region.compile()(INPUTS, TARGETS).outputs, interpreted(recursion)
     errors = [finite(depth, INPUTS, TARGETS).outputs - found for depth in (16, 32, 64)]
     assert region.rate == 1 and np.all(np.abs(found[1:]) > 0.01)
     orders = [np.log2(np.abs(a[1:]) / np.abs(b[1:])) for a, b in zip(errors, errors[1:])]

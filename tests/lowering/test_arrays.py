@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
+from support.nightly import few_of
 from tpcalc.errors import MissingExtra
 from tpcalc.interpreters import lowered, run_dense
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
@@ -39,9 +41,12 @@ def generic(monkeypatch: pytest.MonkeyPatch) -> str:
     return "generic"
 
 
-@pytest.mark.parametrize("net", [NET, tp.ResNet("relu"), tp.ResNet("tanh", block="glu"), tp.ResNet("abs")], ids=repr)
-@pytest.mark.parametrize("opt", OPTIMIZERS)
-def test_any_namespace(generic: str, opt: str, net: tp.ResNet) -> None:
+SMALL = [tp.ResNet("relu"), tp.ResNet("tanh", block="glu"), tp.ResNet("abs")]
+
+
+@pytest.mark.parametrize("net, opt", few_of(product([NET, *SMALL], OPTIMIZERS), (NET, "SGD"), (NET, "Adam"),
+                                            *zip(SMALL, ("SignSGD", "Adam", "SGD"))), ids=repr)
+def test_any_namespace(generic: str, net: tp.ResNet, opt: str) -> None:
     assert_close(run(opt, net, namespace=generic), run(opt, net), 1e-12, 1.0)
 
 
@@ -64,10 +69,11 @@ SAMPLED = {"conditioned": (tp.methods.Conditioned, {}, 24), "particles": (tp.met
     samples=400, batches=2), tp.oo), "dense": (tp.methods.Dense, {}, 24)}
 
 
-@pytest.mark.parametrize("net",
-                         [tp.ResNet("tanh", block="mlp", norm="rms", train_embedding_readout=True), tp.ResNet("relu")],
-                         ids=repr)
-@pytest.mark.parametrize("opt", OPTIMIZERS)
+LARGE = tp.ResNet("tanh", block="mlp", norm="rms", train_embedding_readout=True)
+
+
+@pytest.mark.parametrize("net, opt", few_of(product([LARGE, SMALL[0]], OPTIMIZERS), (LARGE, "Adam"), (SMALL[0], "SGD"),
+                                            (SMALL[0], "SignSGD")), ids=repr)
 @pytest.mark.parametrize("name", SAMPLED)
 def test_every_sampled_method_in_the_strict_namespace(strict: Any, name: str, opt: str, net: tp.ResNet) -> None:
     """Draws are the same as NumPy's, with draws that depths share too, and so are outputs and kept vectors."""

@@ -41,7 +41,7 @@ def assert_same(program: Program, sizes: dict, data: dict, loss: Any = "mse", fi
     return values
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(linear_programs())
 def test_random_programs(example: ProgramExample) -> None:
     assert_same(example.program, dict(example.sizes), dict(example.data))

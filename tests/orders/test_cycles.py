@@ -45,7 +45,7 @@ def largest_mean(walks: Walks) -> Fraction | None:
     return max(means, default=None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(walks=sweeps())
 def test_a_sweep_grows_by_its_heaviest_cycle(walks: Walks) -> None:
     by_layers = [{pair: Exponent.single(Affine((), weight)) for pair, weight in some.items()} for some in walks]

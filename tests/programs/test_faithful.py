@@ -30,7 +30,7 @@ def test_sizes_of_updates_are_exact_for_symbols(name: str, eps: Any, expected: s
     assert sp.simplify(update_power(name, a, c, eps) - expected) == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, rationals("1/2", 2), rationals("-3/2", "-1/2"))
 def test_the_leading_power_is_the_limit(name: str, gradient: sp.Rational, eps: sp.Rational, first: sp.Rational,
                                         second: sp.Rational) -> None:

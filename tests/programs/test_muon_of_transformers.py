@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from support.nightly import few
 from support.plain_transformer import PlainTransformer
 from tpcalc.interpreters.orthogonal import orthogonal_factor
 from tpcalc.lowering.array_backends import Arrays
@@ -15,6 +16,7 @@ from tpcalc.lowering.array_backends import Arrays
 ALPHA, GAMMA = 0.7, 0.4
 SCALE = tp.DepthScaling(ALPHA, GAMMA)
 NESTEROV = tp.Muon((0.3, 0.5, 0.2), momentum=0.8, nesterov=True, weight_decay=0.2)
+OPTIMIZERS = [tp.Muon(0.3), tp.Muon((0.3, 0.5, 0.2), momentum=0.8), NESTEROV]
 
 
 def plain_step(opt: tp.Muon, step: int, w: np.ndarray, seen: list, share: float) -> np.ndarray:
@@ -26,7 +28,7 @@ def plain_step(opt: tp.Muon, step: int, w: np.ndarray, seen: list, share: float)
     return (1 - rate * opt.weight_decay) * w - rate * share * left[:, :rank] @ right[:rank]
 
 
-@pytest.mark.parametrize("opt", [tp.Muon(0.3), tp.Muon((0.3, 0.5, 0.2), momentum=0.8), NESTEROV])
+@pytest.mark.parametrize("opt", few(OPTIMIZERS, NESTEROV))
 @pytest.mark.parametrize("options", [
     dict(head_dim=2), dict(head_dim=2, causal=False, mlp=None), dict(head_dim=4, qk_norm=True, norm=None, mlp=None)])
 def test_real_transformers_are_plain_arrays(opt: tp.Muon, options: dict) -> None:

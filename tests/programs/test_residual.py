@@ -63,7 +63,7 @@ def held(is_transformer: bool, norm: dict, skip: dict, ends: bool, decay: float,
     assert set(net.vectors_of_block) == {name for name, _ in plain.vectors}
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(norm=norms, skip=skips, how=trainings)
 def test_residual_networks_train_as_plain_arrays_do(norm: dict, skip: dict, how: dict) -> None:
     held(False, norm, skip, **how)

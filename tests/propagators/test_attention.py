@@ -132,7 +132,7 @@ def test_slots_that_coincide() -> None:
         np.testing.assert_allclose(value, value.T, rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=5)
 @given(st.integers(2, 4), st.integers(1, 4), st.booleans(), st.sampled_from([0.5, 1.0]), st.integers(0, 99))
 def test_groups_of_the_same_step_are_symmetric(positions: int, head_dim: int, causal: bool, power: float,
                                                seed: int) -> None:

@@ -46,7 +46,7 @@ def compared(problem: tp.Problem, tolerance: float) -> tuple[float, float, tp.Ru
     return float(error), run.error_estimate, run
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=4)
 @given(st.integers(0, 10**6), st.floats(0.05, 0.6), st.sampled_from([SDE, ODE]), st.sampled_from([0.0, 0.5]),
        st.sampled_from([1e-3, 1e-5]))
 def test_the_bound_holds(seed: int, rate: float, scale: tp.DepthScaling, momentum: float, tolerance: float) -> None:

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
 models = pytest.importorskip("support.torch_models")
-few = pytest.importorskip("support.nightly").few
+few_of = pytest.importorskip("support.nightly").few_of
 nn = torch.nn
 
 BASE = 4
@@ -71,8 +71,8 @@ def quantities(found: Any) -> set[str]:
     return {finding.quantity.split(",")[0] for finding in found.findings}
 
 
-@pytest.mark.parametrize("make, kind", few(itertools.product((gpt, mlp), ("adamw", "sgd")), (gpt, "adamw"),
-                                           (mlp, "sgd"), several=True))
+@pytest.mark.parametrize("make, kind", few_of(itertools.product((gpt, mlp), ("adamw", "sgd")), (gpt, "adamw"),
+                                              (mlp, "sgd")))
 def test_right_ones(make: Any, kind: str) -> None:
     found = tpt.audit(*script(make, kind), recipe="depth-mup")
     assert found.ok, str(found)

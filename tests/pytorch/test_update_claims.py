@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
 read_models = pytest.importorskip("support.reading_models")
 usual = pytest.importorskip("support.torch_models")
-few = pytest.importorskip("support.nightly").few
+few_of = pytest.importorskip("support.nightly").few_of
 update_claims = pytest.importorskip("tpcalc.torch.update_claims")
 
 BASE, DEEPER, WIDER, LARGER = dict(depth=2, n=16), dict(depth=8, n=16), dict(depth=2, n=64), dict(depth=8, n=64)
@@ -26,8 +26,8 @@ MODELS: dict[str, Callable[..., Any]] = {
 OPTIMIZERS = ("adamw", "sgd", "lion", "muon")
 
 
-@pytest.mark.parametrize("name, optimizer", few(
-    product(MODELS, OPTIMIZERS), *product(MODELS, OPTIMIZERS[:1]), *product(["residual"], OPTIMIZERS), several=True))
+@pytest.mark.parametrize("name, optimizer", few_of(
+    product(MODELS, OPTIMIZERS), *product(MODELS, OPTIMIZERS[:1]), *product(["residual"], OPTIMIZERS)))
 def test_right_plans_claim_that_updates_agree(name: str, optimizer: str) -> None:
     for target in (DEEPER, WIDER):
         plan = tpt.plan(MODELS[name], BASE, target, optimizer=optimizer)

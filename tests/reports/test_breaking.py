@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import tpcalc as tp
+from support.nightly import few
 from tpcalc.reports import breaking
 from tpcalc.reports.derivations import derivation
 from tpcalc.reports.document import DisplayedFormula, Paragraph
@@ -37,7 +38,7 @@ def bare(text: str) -> str:
     return re.sub(r"\s+|\\\\(\[1ex\])?|&|\\qquad|\\quad|\\;|\{\}", "", text)
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", few(NETS, "linear", "tanh", "gated"))
 def test_every_line_fits_and_nothing_is_lost(name: str) -> None:
     broken = 0
     for body in bodies(name):

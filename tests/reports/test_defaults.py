@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import re
 import sys
+from itertools import cycle, product
 from typing import Any, Iterator
 
 import numpy as np
 import pytest
 
 import tpcalc as tp
+from support.nightly import few_of
 from tpcalc import methods
 from tpcalc.interpreters.lowered import ArrayExecution
 from tpcalc.interpreters.lowered_particles import ParticleExecution, least_samples
@@ -112,8 +114,7 @@ CALLS = {"Adam": tp.Adam(), "Lion": tp.Lion(), "SGD": tp.SGD(), "NormalizedSGD":
          "Clipped": tp.Clipped(tp.Adam(), 1.0)}
 
 
-@pytest.mark.parametrize("opt", CALLS)
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net, opt", few_of(product(NETS, CALLS), *zip(cycle(NETS), CALLS)))
 def test_particles_are_as_many_as_a_program_needs(net: str, opt: str, begins: None) -> None:
     with pytest.raises(Begun):
         tp.train(NETS[net], WIDE, CALLS[opt], tp.DepthScaling(), 4)

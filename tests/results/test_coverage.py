@@ -7,6 +7,7 @@ import pytest
 
 import tpcalc as tp
 from support.closeness import assert_close
+from support.nightly import few, few_of
 from tpcalc.propagators.training import require_known
 from tpcalc.results.sampled import CONFIDENCE, joint_error
 
@@ -66,18 +67,21 @@ def test_outputs_of_any_scale_are_known_relative_to_it(factor: float) -> None:
     assert other.error_estimate < 1e-11 * factor
 
 
-def test_large_inputs_are_answered_where_their_digits_are_known() -> None:
-    """|f| of 2e5, known to 1e-6: eleven digits of the largest output are there; the last one is 0 to within them."""
-    task = tp.Task(300 * INPUTS, TARGETS)
+@pytest.mark.parametrize("factor, size", few_of([(30, 1e3), (300, 1e5)], (30, 1e3)))
+def test_large_inputs_are_answered_where_their_digits_are_known(factor: int, size: float) -> None:
+    """|f| of 2e3 and 2e5, known to 1e-11 of it: the digits of the largest output are there; the last one is 0 to within
+    them."""
+    task = tp.Task(factor * INPUTS, TARGETS)
     run = tp.train(NET, task, tp.SGD(), tp.DepthScaling(), tp.oo)
-    assert np.abs(run.outputs).max() > 1e5 and run.error_estimate < 1e-10 * np.abs(run.outputs).max()
+    assert np.abs(run.outputs).max() > size and run.error_estimate < 1e-10 * np.abs(run.outputs).max()
     short = tp.train(NET, tp.Task(task.inputs[:2], task.targets[:2]), tp.SGD(), tp.DepthScaling(), tp.oo)
     assert_close(run.outputs[:2], short.outputs, 1e-10)
 
 
-def test_targets_and_inputs_are_under_one_rule() -> None:
-    """An output that is 0 but for rounding, beside one of 2e6: its error is that of the scale of f."""
-    run = tp.train(NET, tp.Task([1.0, 0.8, 0.0], 1e6 * TARGETS), tp.SGD(), tp.DepthScaling(), tp.oo)
+@pytest.mark.parametrize("factor", few([1e4, 1e6], 1e4))
+def test_targets_and_inputs_are_under_one_rule(factor: float) -> None:
+    """An output that is 0 but for rounding, beside one of twice the factor: its error is that of the scale of f."""
+    run = tp.train(NET, tp.Task([1.0, 0.8, 0.0], factor * TARGETS), tp.SGD(), tp.DepthScaling(), tp.oo)
     assert abs(run.outputs[2, 0, 0]) <= run.error_estimate < 1e-12 * np.abs(run.outputs).max()
 
 

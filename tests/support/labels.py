@@ -107,9 +107,9 @@ def meet(a: np.ndarray, b: np.ndarray) -> bool:
 def faults(path: Path) -> list[str]:
     """What is wrong with a figure's texts, in words: pairs that overlap, texts that are cut off, or cross a frame."""
     width, height = map(float, str(ET.parse(path).getroot().get("viewBox")).split()[2:])
-    found = boxes(path)
+    found, around = boxes(path), frames(path)
     edge = np.array([width, height]) + SLACK
     cut = [f"{words!r} is cut off" for words, corners in found if (corners < -SLACK).any() or (corners > edge).any()]
     cut += [f"{words!r} crosses a frame" for words, corners in found
-            if any(crosses(corners, frame) for frame in frames(path))]
+            if any(crosses(corners, frame) for frame in around)]
     return cut + [f"{one!r} overlaps {other!r}" for (one, a), (other, b) in combinations(found, 2) if meet(a, b)]

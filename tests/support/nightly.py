@@ -21,10 +21,15 @@ def sampled(cases: Iterable[tuple[str, Any]]) -> list[Any]:
             for name, values in cases]
 
 
-def few(cases: Iterable[Any], *kept: Any, several: bool = False) -> list[Any]:
-    """The cases of one parameter, or tuples of ``several``; every run takes those that are ``kept``, the others are
-    left to nightly."""
+def few(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """The cases of one parameter; every run takes those that are ``kept``, the others are left to nightly."""
     cases = list(cases)
     assert all(case in cases for case in kept), f"{kept}: expected some of {cases}"
-    return [case if case in kept else pytest.param(*(case if several else (case,)), marks=pytest.mark.nightly)
-            for case in cases]
+    return [case if case in kept else pytest.param(case, marks=pytest.mark.nightly) for case in cases]
+
+
+def few_of(cases: Iterable[tuple[Any, ...]], *kept: tuple[Any, ...]) -> list[Any]:
+    """The same of several parameters, of which each case is a tuple."""
+    cases = list(cases)
+    assert all(case in cases for case in kept), f"{kept}: expected some of {cases}"
+    return [pytest.param(*case, marks=() if case in kept else pytest.mark.nightly) for case in cases]

@@ -178,7 +178,7 @@ def drawn_abc(rng: np.random.Generator, layers: int) -> tuple[list, list, sp.Exp
     return a, b, c
 
 
-@pytest.mark.parametrize("layers, phi, count", [(2, "tanh", 12), (2, "relu", 12), (3, "relu", 12),
+@pytest.mark.parametrize("layers, phi, count", [(2, "tanh", 8), (2, "relu", 8), (3, "relu", 6),
                                                 pytest.param(2, "tanh", 200, marks=slow),
                                                 pytest.param(3, "relu", 100, marks=slow),
                                                 pytest.param(4, "relu", 20, marks=slow)])
@@ -270,7 +270,7 @@ def agreement(seed: int, samples: dict[int, int]) -> tuple[bool, list]:
                                if not measured[e].agrees(found.power(e))]
 
 
-@pytest.mark.parametrize("seed", [3, 6, 10, 23, *(pytest.param(seed, marks=slow) for seed in (1, 14, 16))])
+@pytest.mark.parametrize("seed", [3, 6, 10, *(pytest.param(seed, marks=slow) for seed in (1, 14, 16, 23))])
 def test_sizes_agree_with_slopes_of_real_networks(seed: int) -> None:
     decided, wrong = agreement(seed, FAST)
     assert decided and wrong == []

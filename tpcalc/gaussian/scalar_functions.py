@@ -117,12 +117,20 @@ class ScalarFunction:
 
     def values(self, order: int = 0) -> Callable[[np.ndarray], np.ndarray]:
         """The derivative of an order, entrywise on arrays."""
-        compiled = sp.lambdify(H, sp.simplify(self.expression.diff(H, order)), modules=["scipy", "numpy"], cse=True)
+        compiled = _entrywise(self.expression, order)
 
         def values(x: np.ndarray) -> np.ndarray:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 return np.broadcast_to(np.asarray(compiled(x), dtype=np.float64), np.shape(x))
         return values
+
+
+@lru_cache(maxsize=1024)
+def _entrywise(expression: sp.Expr, order: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The derivative of an order, simplified once and compiled."""
+    found: Callable[[np.ndarray], np.ndarray] = sp.lambdify(H, sp.simplify(expression.diff(H, order)),
+                                                            modules=["scipy", "numpy"], cse=True)
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from .._text import Aligned
 from ..derivations.printing import statement_latex
 from .language import Matrix, Member, Scalar, Vector, kind
 from .index_roles import read_roles
-from .read_members import ReadMembers, Values, at_numbers, write_out
+from .read_members import Numbered, ReadMembers, Values, at_numbers, write_out
 
 
 @dataclass(frozen=True)
@@ -330,18 +330,19 @@ def _check_symbols(program: Program) -> None:
 
 def _check_order(program: Program) -> None:
     """Run the program at small sizes: every member that is read must be given or assigned before, once."""
-    assigned: set[sp.Expr] = set()
+    assigned: set[Numbered] = set()
     sizes = _integers({size: 2 for size in program.sizes})
     visits = (visit for statement in program.body for visit in statement.visited(sizes))
     ways = {id(location.statement): ReadMembers.of(location.statement.value) for location in program.locations()}
+    given = [Numbered.of(one, {}) for one in (*program.vectors, *program.matrices, *program.data)]
     for statement, values in visits:
-        target = statement.target.xreplace(values)
         for read in ways[id(statement)].at(values):
-            if read not in assigned and not _is_given(program, read):
-                raise ValueError(f"{_location(program, statement, values)} reads {read}, which is neither given nor "
-                                 "assigned before")
-        if target in assigned or _is_given(program, target):
-            raise ValueError(f"{_location(program, statement, values)} assigns {target} a second time")
+            if read not in assigned and not _is_given(given, read):
+                raise ValueError(f"{_location(program, statement, values)} reads {read.member()}, which is neither "
+                                 "given nor assigned before")
+        target = Numbered.of(statement.target, {symbol: int(value) for symbol, value in values.items()})
+        if target in assigned or _is_given(given, target):
+            raise ValueError(f"{_location(program, statement, values)} assigns {target.member()} a second time")
         assigned.add(target)
 
 
@@ -349,10 +350,7 @@ def _location(program: Program, statement: Assign, values: Values) -> str:
     return f"program {program.name}: {statement.at_numbers(values)}"
 
 
-def _is_given(program: Program, member: Member) -> bool:
+def _is_given(given: list[Numbered], member: Numbered) -> bool:
     """Is it an initial vector or matrix, or data? Indices that are symbols in what is given stand for any."""
-    for given in (*program.vectors, *program.matrices, *program.data):
-        if given.same_family(member) and len(given.indices) == len(member.indices):
-            if all(g == i for g, i in zip(given.indices, member.indices) if g.is_number):
-                return True
-    return False
+    return any(one.family == member.family and len(one.indices) == len(member.indices)
+               and all(g == i for g, i in zip(one.indices, member.indices) if isinstance(g, int)) for one in given)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, NamedTuple
 
 import sympy as sp
-from sympy.core.symbol import Str
 
 from .algebra import replaced
 from .language import Member
@@ -16,9 +14,15 @@ from .language import Member
 Values = Mapping[sp.Symbol, sp.Integer]
 
 
+@lru_cache(maxsize=8192)
+def _summed_over(expression: sp.Expr) -> frozenset[sp.Symbol]:
+    """The indices of the sums in an expression."""
+    return frozenset(limit[0] for total in expression.atoms(sp.Sum) for limit in total.limits)
+
+
 def at_numbers(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:
     """Numbers for indices; ``xreplace`` is much faster than ``subs``, but would rename a sum's own index."""
-    clash = any(limit[0] in values for total in expression.atoms(sp.Sum) for limit in total.limits)
+    clash = not _summed_over(expression).isdisjoint(values)
     return expression.subs(values) if clash else expression.xreplace(values)
 
 
@@ -34,40 +38,116 @@ def write_out(expression: sp.Expr) -> sp.Expr:
     return replaced(expression, sp.Sum, terms)
 
 
+@lru_cache(maxsize=4096)
+def _as_sum(index: sp.Expr) -> tuple[int, tuple[tuple[sp.Symbol, int], ...]] | None:
+    """An index as a whole number and whole multiples of symbols; None where it is something else."""
+    constant, multiples = 0, []
+    for term in sp.Add.make_args(index):
+        factor, symbol = term.as_coeff_Mul()
+        if not factor.is_Integer or not (symbol == 1 or symbol.is_Symbol):
+            return None
+        if symbol == 1:
+            constant += int(factor)
+        else:
+            multiples.append((symbol, int(factor)))
+    return constant, tuple(multiples)
+
+
+def _number(index: sp.Expr, values: Mapping[sp.Symbol, int]) -> int | sp.Expr:
+    """An index at values of symbols, in whole numbers where it is one; without sympy for sums of multiples."""
+    parts = _as_sum(index)
+    if parts is not None and all(symbol in values for symbol, _ in parts[1]):
+        return parts[0] + sum(factor * values[symbol] for symbol, factor in parts[1])
+    found = index.xreplace({symbol: sp.Integer(value) for symbol, value in values.items()})
+    return int(found) if found.is_Integer else found
+
+
+class Numbered(NamedTuple):
+    """A member by its family and the numbers of its indices, which is quicker to make and to find than the member."""
+
+    family: tuple[object, ...]
+    indices: tuple[int | sp.Expr, ...]
+
+    @classmethod
+    def of(cls, member: Member, values: Mapping[sp.Symbol, int]) -> "Numbered":
+        return cls(member.family_key, tuple(_number(index, values) for index in member.indices))
+
+    def member(self) -> Member:
+        kind, *names = self.family
+        found: Member = kind(*names, *map(sp.sympify, self.indices))  # type: ignore[operator]
+        return found
+
+
+Limits = tuple[tuple[sp.Expr, ...], ...]  # of the sums around a member, the outermost first
+
+
 @dataclass(frozen=True)
 class ReadMembers:
-    """Which members a value reads, found without the value where its indices stand in members alone.
+    """Which members a value reads, found without the value where its indices stand in members and ends of sums alone.
 
-    members: each with the limits of the sums over indices of it; value: where numbers for indices may remove terms, so
-    that all of it is asked.
+    members: each with the limits of the sums around it; value: where numbers for indices may remove terms, so that all
+    of it is asked.
     """
 
     value: sp.Expr
-    members: tuple[tuple[Member, tuple[tuple[sp.Expr, ...], ...]], ...] | None
+    members: tuple[tuple[Member, Limits], ...] | None
 
     @classmethod
     @lru_cache(maxsize=4096)
     def of(cls, value: sp.Expr) -> "ReadMembers":
         """Found once: programs that are rewritten keep most of their values."""
-        members = value.atoms(Member)
-        limits = {limit for total in value.atoms(sp.Sum) for limit in map(tuple, total.limits)}
-        bound = {limit[0] for limit in limits}
-        # of their own kind, or what is rebuilt around them would be refused
-        hidden = {member: member.func(Str(f"{member.name}_{k}"), *member.args[1:3]) for k, member in enumerate(members)}
-        outside = [value.xreplace(hidden), *(total.function.xreplace(hidden) for total in value.atoms(sp.Sum))]
-        indices = {s for member in members for s in member.free_symbols} | bound
-        within = any(indices & end.free_symbols for limit in limits for end in limit[1:])
-        if len(bound) < len(limits) or within or any(indices & one.free_symbols for one in outside):
-            return cls(value, None)
-        return cls(value, tuple((member, tuple(limit for limit in limits if limit[0] in member.free_symbols))
-                                for member in members))
+        members = dict.fromkeys(_read(value, ()))
+        limits = [limit for total in value.atoms(sp.Sum) for limit in map(tuple, total.limits)]
+        indices = {s for member, _ in members for s in member.free_symbols} | {limit[0] for limit in limits}
+        captured = len({limit[0] for limit in limits}) < len(set(limits))
+        return cls(value, None if captured or indices & _outside(value) else tuple(members))
 
-    def at(self, values: Values) -> Iterator[Member]:
+    def at(self, values: Values) -> Iterator[Numbered]:
         """The members that are read at these values of indices and sizes."""
+        numbers = {symbol: int(value) for symbol, value in values.items()}
         if self.members is None:
-            yield from write_out(at_numbers(self.value, values)).atoms(Member)
+            yield from (Numbered.of(member, {}) for member in write_out(at_numbers(self.value, values)).atoms(Member))
             return
         for member, limits in self.members:
-            ranges = (range(int(low.xreplace(values)), int(high.xreplace(values)) + 1) for _, low, high in limits)
-            for numbers in product(*ranges):
-                yield member.xreplace({**values, **{limit[0]: sp.Integer(k) for limit, k in zip(limits, numbers)}})
+            for inner in _over(limits, numbers):
+                yield Numbered.of(member, inner)
+
+
+def _read(part: sp.Basic, limits: Limits) -> Iterator[tuple[Member, Limits]]:
+    """The members in a part of a value, with the limits of the sums around them."""
+    if isinstance(part, Member):
+        yield part, limits
+    elif isinstance(part, sp.Sum):
+        inner = (*limits, *reversed([tuple(limit) for limit in part.limits]))
+        yield from _read(part.function, inner)
+        yield from (one for limit in part.limits for end in limit[1:] for one in _read(end, limits))
+    else:
+        yield from (one for argument in part.args for one in _read(argument, limits))
+
+
+def _outside(part: sp.Basic) -> set[sp.Symbol]:
+    """The symbols that stand elsewhere than in members, ends of sums and factors that are never 0."""
+    if isinstance(part, Member):
+        return set()
+    if isinstance(part, sp.Sum):
+        return _outside(part.function)
+    parts = part.args
+    if part.is_Mul and part.has(Member):
+        parts = tuple(one for one in parts if not _never_vanishes(one))
+    return set().union(*map(_outside, parts)) if part.args else set(part.free_symbols)
+
+
+def _never_vanishes(factor: sp.Expr) -> bool:
+    """Is it a power of a positive number, or one over something, without members?"""
+    return bool(factor.is_Pow and not factor.has(Member)
+                and (factor.base.is_number and factor.base.is_positive or factor.exp.is_negative))
+
+
+def _over(limits: Limits, numbers: Mapping[sp.Symbol, int]) -> Iterator[Mapping[sp.Symbol, int]]:
+    """The values of indices in sums, beside those around them."""
+    if not limits:
+        yield numbers
+        return
+    (index, low, high), *inner = limits
+    for k in range(int(_number(low, numbers)), int(_number(high, numbers)) + 1):
+        yield from _over(tuple(inner), {**numbers, index: k})

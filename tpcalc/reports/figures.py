@@ -147,9 +147,10 @@ def exponents_figure(found: Classified) -> Figure:
 
 
 def save(figure: Figure, folder: Path, key: str) -> None:
-    """Files key.svg, key.pdf, key.png, without dates, so that equal figures are equal files."""
+    """Files key.svg, key.pdf, key.png, without dates, so that equal figures are equal files; laid out once for all."""
     folder.mkdir(parents=True, exist_ok=True)
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     with matplotlib.rc_context({"svg.hashsalt": key}):  # the only way to ids that are not random; undone at once
         for form in FORMATS:
             figure.savefig(folder / f"{key}.{form}", format=form, dpi=160, metadata=dates[form])
+            figure.set_layout_engine("none")

@@ -1,13 +1,14 @@
 """One derivation for every linear program: optimizers, batches, several matrices, tied weights, trained ends."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
-from support.nightly import few
+from support.nightly import few, few_of
 from support.layered import G, W, compiled_outputs, exact_outputs, layers, trained
 from tpcalc.lowering.recursions import CompiledRecursion
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
@@ -53,9 +54,12 @@ def agree(program: Program, depth: int = 4, **more: object) -> np.ndarray:
     return ours
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet(block="mlp")], ids=str)
-def test_optimizers(name: str, net: tp.ResNet) -> None:
+NETS = [tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet(block="mlp")]
+
+
+@pytest.mark.parametrize("net, name", few_of(product(NETS, OPTIMIZERS), *((NETS[0], name) for name in OPTIMIZERS), *(
+    (net, name) for net in NETS[1:] for name in ("plain", "all"))), ids=str)
+def test_optimizers(net: tp.ResNet, name: str) -> None:
     opt = OPTIMIZERS[name]
     schedule = {"eta": opt.lr} if isinstance(opt.lr, tuple) else {}
     ours = agree(tp.program(net, opt, SCALE), **schedule)

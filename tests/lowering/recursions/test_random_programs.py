@@ -12,7 +12,7 @@ from tpcalc.testing import linear_programs
 from tpcalc.testing.programs import ProgramExample
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(example=linear_programs())
 def test_compiled_is_coefficients(example: ProgramExample) -> None:
     """Every scalar of every program: several matrices, transposes, reuse, updates, branch multipliers, with loops

@@ -186,16 +186,21 @@ class _Source(PythonCodePrinter):
         generic = bases.generic()
         below, above = bases.initial()
         first = dict(zip((*generic.args[1], *generic.args[2]), (*below, *above)))
-        self.loop(generic.number, sp.Integer(0), sp.Integer(len(setting.program.vectors) - 1))
-        self.assign(e.target.subs(first), _at(e.value, first))
+        value = _at(e.value, first)
+        if value != 0:  # arrays are 0 at first
+            self.loop(generic.number, sp.Integer(0), sp.Integer(len(setting.program.vectors) - 1))
+            self.assign(e.target.subs(first), value)
         self.depth = depth
         if setting.clock is not None and setting.clock not in e.location.loops:
             return  # before the first step there are no hat-kets
         for product in setting.products:
             fixed = bases.fixed(product, generic)
+            value = _at(e.value, fixed)
+            if value == 0:
+                continue
             for limits in _in_memory(bases.ranges(product, generic, setting.time), setting):
                 self.loop(*limits)
-            self.assign(e.target.subs(fixed), _at(e.value, fixed))
+            self.assign(e.target.subs(fixed), value)
             self.depth = depth
 
 
