@@ -13,10 +13,9 @@ from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
-from ..programs.by_parameter import with_exponents
+from ..programs.by_parameter import exponents_of_powers
 from ..programs.clipped import Clipped
 from ..programs.program import Program
-from ..programs.resolved import resolved
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
@@ -52,9 +51,9 @@ def classify(*given: Any, **named: Any) -> Verdict:
     net: default the linear residual network; a tp.ResNet is trained by ``opt``, so is a tp.Transformer, whose first
     update is counted, in a program that stands for all positions; a tp.Program by what it says, with its symbols alpha
     and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory and its decay are
-    counted, and sizes of directions that are no linear functions of gradients; a schedule is of order one; raw powers
-    of L are read with a negligible eps, ``tp.audit`` has both regimes. from_zero: names of a tp.Transformer's matrices
-    that start at 0, as W_q often does. updates: after how many updates exponents are, 1 for the first;
+    counted, and sizes of directions that are no linear functions of gradients; a schedule is of order one; powers by
+    parameter are read with a negligible eps, ``tp.audit`` has both regimes. from_zero: names of a tp.Transformer's
+    matrices that start at 0, as W_q often does. updates: after how many updates exponents are, 1 for the first;
     ``verdict.assumptions`` says what is known of later ones, and what stands for the network and its training.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
@@ -106,9 +105,9 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
-        scale = with_exponents(scale, net, inside)
+        scale = exponents_of_powers(scale, net, inside, fixed=("decay",))
     if isinstance(scale, Parametrization):
-        scale = _reduced(scale, net, inside if isinstance(optimizer, Clipped) else opt)
+        scale = _reduced(scale, net)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
     for name, value in powers.items():
         if not value.is_number:
@@ -172,17 +171,10 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Ver
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)
 
 
-def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:
-    """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
+def _reduced(scale: Parametrization, net: ResNet | Transformer | Program) -> Scaling:
+    """A tp.DepthScaling where it is one; refused where it is not muP in width."""
     names = tuple(dict.fromkeys(m.name for m in net.matrices)) if isinstance(
         net, Program) else net.trained_of_block
-    if isinstance(net, Transformer):
-        for name, one in (scale.choices or {}).items():
-            if one.init != 0:
-                raise NotCovered(f"init: got L^({one.init}) for {name}; what softmax and activations act on is not "
-                                 "homogeneous in it, and sublayers have matrices of their own, so that one alpha does "
-                                 "not say it; expected for a transformer is 0")
-    scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:
             said = str(width_verdict(scale.width_scaling))

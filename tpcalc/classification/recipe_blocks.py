@@ -1,17 +1,23 @@
-"""The networks on which named recipes are judged, by the names of their blocks, and how."""
+"""The networks on which named recipes are judged, by the names of their blocks, what recipes set there, and how."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Mapping
 
 import sympy as sp
 
 from ..orders import Region
-from ..parametrizations import Parametrization
-from ..parametrizations.recipes import BOTTLENECK, FROM_ZERO, GATED, LAYER, MLP, ONE, POST_NORM, SCALED
+from ..parametrizations import Parametrization, Powers, Scaling
+from ..parametrizations.powers import Frozen
+from ..parametrizations.recipes import (
+    BOTTLENECK, FROM_ZERO, GATED, LAYER, MLP, ONE, POST_NORM, SCALED, NamedRecipe)
 from ..programs import ResNet, Transformer
 from ..programs.blocks import Branch, mlp
+from ..programs.by_parameter import settings_in_layers
+from ..programs.network import Network
+from ..programs.settings import Settings
 from .classify import classify
 from .counted import Judged
 from .exponents import exponents_by_matrix
@@ -32,6 +38,25 @@ BLOCKS: dict[str, Judged] = {
     ONE: ResNet(), MLP: ResNet("relu", "mlp", norm="rms"), LAYER: Transformer(phi="relu"),
     POST_NORM: Transformer(phi="relu"), SCALED: ResNet("relu", scaled, norm="rms"),
     FROM_ZERO: ResNet("relu", "mlp"), BOTTLENECK: ResNet("relu", "mlp", matrices=3), GATED: ResNet("relu", "mlp")}
+
+
+def set_on_block(entry: NamedRecipe, optimizer: str | None = None) -> Settings:
+    """What a recipe sets for everything that a layer of its own block has; optimizer: None for its own."""
+    net, own = BLOCKS[entry.block], entry.optimizer if optimizer is None else optimizer
+    if entry.powers is None:
+        assert entry.target is not None
+        return realized_settings(net, own, entry.target)
+    front = {name: entry.powers[name] for name in entry.zero if name not in net.trained_of_block}
+    layer = {name: one for name, one in entry.powers.items() if name not in front}
+    found = settings_in_layers(Parametrization(depth=layer), net, own, decay=entry.decay, gradient=entry.gradient,
+                               zero=entry.zero)
+    return replace(found, powers=Frozen({**found.powers, **front}))
+
+
+def realized_settings(net: Network, optimizer: str, scale: Scaling) -> Settings:
+    """What comes to exponents from initial sizes as they are, with an eps that goes with gradients."""
+    usual = Frozen(dict.fromkeys(net.trained_of_block, Powers()))
+    return Settings(net, usual, optimizer).realized(scale).with_eps_in_proportion
 
 
 Gammas = tuple[tuple[str, sp.Expr], ...]  # gamma by matrix

@@ -16,7 +16,9 @@ from ..parametrizations.width import gradient_power
 from ..programs.faithful import faithful_rate, update_power
 from ..width.family import meta_principled
 from .advice import as_power
-from .recipe import named_recipe, realize, visible_decay
+from ..programs import ResNet
+from .recipe import MATRIX, named_recipe
+from .recipe_blocks import realized_settings, set_on_block
 
 ROWS = {"init": "init", "lr": "rate", "multiplier": "multiplier", "eps": "eps", "decay": "weight decay"}
 Settings = Mapping[str, sp.Expr | int | None]  # by name, their powers of one size
@@ -132,10 +134,13 @@ def _in_depth(column: RoleColumn, role: str, optimizer: str) -> Settings:
     """Powers of L, which blocks' matrices alone have."""
     if column.depth is None or role != "hidden":
         return {}
-    published = named_recipe(column.published).choices if column.published and optimizer == "adam" else None
-    choices = published or realize(column.depth, optimizer)
-    decay = choices.weight_decay if published else visible_decay(choices, "decoupled")
-    return {"init": choices.init, "multiplier": choices.branch, "lr": choices.lr, "eps": choices.eps, "decay": decay}
+    published = column.published and optimizer == "adam"
+    found = set_on_block(named_recipe(column.published)) if published else realized_settings(
+        ResNet(), optimizer, column.depth)
+    name = found.names[-1]
+    decay = found.decay_of(name) if published else found.visible_decay(MATRIX, "decoupled")
+    return {"init": found.of(name, "init"), "multiplier": found.branch, "lr": found.of(name, "lr"),
+            "eps": found.of(name, "eps"), "decay": decay}
 
 
 def _said(wide: sp.Expr, deep: sp.Expr) -> str:

@@ -8,14 +8,16 @@ from functools import lru_cache
 import sympy as sp
 
 from .._checks import choice
-from ..classification.advice import eps_outgrows, as_power
-from ..programs.faithful import direction_power, faithful_rate
-from ..classification.own_block import own_settings_of, width_of
-from ..classification.recipe import (
-    ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realize, visible_decay)
+from ..classification.advice import as_power
+from ..classification.own_block import width_of
+from ..classification.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
+from ..classification.recipe_blocks import set_on_block
 from ..errors import NotCovered
-from ..parametrizations import DepthChoices, Scaling, width_recipe
+from ..parametrizations import Powers, Scaling, width_recipe
 from ..parametrizations.recipes import POST_NORM, NamedRecipe
+from ..programs.carried import carried
+from ..programs.faithful import direction_power, faithful_rate
+from ..programs.settings import WITH_EPS as ADAMS, Settings
 from .roles import Parameter
 
 OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon")
@@ -65,7 +67,7 @@ def optimizer_of_role(parameter: Parameter, optimizer: str) -> str:
 
 
 @lru_cache(maxsize=None)
-def depth_choices(name: str | Scaling, optimizer: str, own: str) -> DepthChoices:
+def layer_settings(name: str | Scaling, optimizer: str, own: str) -> Settings:
     """What a named recipe sets for parameters of a layer that directions of ``own`` move, in a plan for ``optimizer``;
     with the weight decay that stays visible where a recipe that is solved does not say it.
 
@@ -75,16 +77,26 @@ def depth_choices(name: str | Scaling, optimizer: str, own: str) -> DepthChoices
     """
     entry = settable(name)
     if entry.target is not None:
-        choices = realize(entry.target, own)
-        return replace(choices, weight_decay=visible_decay(
-            choices, "coupled" if own in ("sgd", "momentum") else "decoupled"))
-    choices = replace(published_choices(entry, optimizer), optimizer=own)
-    decay, eps = choices.weight_decay, choices.eps
-    if decay is not None and choices.decay == "independent":  # in groups the learning rate multiplies it
-        decay = decay - choices.lr
-    if eps is not None:
-        eps = eps - choices.gradient_power + choices.branch
-    return replace(choices, weight_decay=decay, decay="decoupled", eps=eps, gradient=None)
+        return set_on_block(entry, own).with_visible_decay("coupled" if own in ("sgd", "momentum") else "decoupled")
+    published_optimizer(entry, optimizer)
+    found = set_on_block(entry, own)
+    there = replace(found, gradient=None, decay="decoupled")
+
+    def in_groups(name: str, one: Powers) -> Powers:
+        decay, eps = found.decay_of(name), found.eps(name)
+        if decay is not None and found.decay == "independent":  # in groups the learning rate multiplies it
+            one = replace(one, decay={"L": decay - found.of(name, "lr")})
+        if eps is not None:
+            one = replace(one, eps={"L": eps - found.gradient_power(name) + there.gradient_power(name)})
+        return one
+
+    return there.changed(in_groups)
+
+
+def name_in(given: Settings, last: bool) -> str:
+    """A matrix of a recipe's block that a branch ends with, or one that it does not end with, where there is one."""
+    ends = carried(given.net).last
+    return next((name for name in given.names if (name in ends) == last), ends[-1])
 
 
 def settable(name: str | Scaling) -> NamedRecipe:
@@ -101,7 +113,8 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
     """The data of a recipe that sets the same for all matrices of a layer, so that measured powers of the depth can be
     held against it; ``ValueError`` naming the matrices that differ in others."""
     entry = settable(name)
-    given = {} if entry.target is not None else own_settings_of(entry).inits
+    found = set_on_block(entry)
+    given = {name: found.of(name, "init") for name in found.names}
     smaller = {matrix: init for matrix, init in given.items() if init != 0}
     others = [matrix for matrix in given if matrix not in smaller]
     if smaller and others:
@@ -117,7 +130,8 @@ def assumed(name: str | Scaling, optimizer: str) -> list[str]:
     entry = named_recipe(name)
     said = [assumed_of_decay(entry, optimizer)]
     for own in dict.fromkeys((optimizer,) if optimizer != "muon" else (SIGN, "adamw")):
-        if own in ADAMS and eps_outgrows(replace(depth_choices(name, optimizer, own), weight_decay=None)):
+        found = layer_settings(name, optimizer, own)
+        if any(map(found.without_decay.outgrown, found.names)):
             said.append(f"eps of {entry.name!r} falls less than gradients do, and outgrows them from a depth on that "
                         "is not known; until then it is negligible")
     return [one for one in said if one]
@@ -136,15 +150,17 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> R
     own = optimizer_of_role(parameter, optimizer)
     if parameter.role == "stream factor":  # updates of all layers' factors are aligned, and no multiplier scales them
         return RolePowers(lr=sp.Integer(-1))
-    choices = depth_choices(name, optimizer, own)
-    eps = choices.gradient_power if choices.eps is None else choices.eps
+    found, last = layer_settings(name, optimizer, own), parameter.role == "branch output" or parameter.of_output
+    matrix = name_in(found, last)
+    eps = found.eps(matrix)
+    eps = found.gradient_power(matrix) if eps is None else eps
     if not parameter.in_layers:
-        published = named_recipe(name).choices
-        outside = eps if published is None or published.eps is None else published.eps
-        return RolePowers(eps=outside if one_eps(name) and own in ADAMS else ZERO)
-    last = parameter.role == "branch output" or parameter.of_output
-    return RolePowers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
-                      choices.weight_decay or ZERO, choices.branch if last else ZERO)
+        published = named_recipe(name)
+        outside = None if published.powers is None else set_on_block(published).eps(matrix)
+        return RolePowers(eps=(eps if outside is None else outside) if one_eps(name) and own in ADAMS else ZERO)
+    init = found.of(matrix, "init") if parameter.is_matrix else ZERO
+    return RolePowers(init, found.of(matrix, "lr"), eps if own in ADAMS else ZERO,
+                      found.decay_of(matrix) or ZERO, found.branch if last else ZERO)
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,19 @@ from typing import Mapping, Sequence
 import sympy as sp
 
 from .._checks import short
+from .._types import Value
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Powers, Scaling, WidthScaling, width_recipe
 from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
-from ..parametrizations.powers import FAN_IN, ROLES
+from ..parametrizations.powers import FAN_IN, ROLES, Frozen
 from ..parametrizations.width import gradient_power
 from .carried import carried
 from .faithful import faithful_rate, optimizer_name, update_power
 from .network import Network
+from .settings import Settings
 
 READ_IN, READ_OUT = EMBEDDING_READOUT_FAMILIES
-BRANCH = "branch"
+BRANCH, LAST = "branch", "last"  # the number in front of a branch; the matrices that branches end with
 OF_NO_ENTRY = ("muon", "normalizedsgd")  # entries of their directions shrink with the width
 WILD = "*?[]"
 
@@ -31,9 +33,10 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     """A parametrization with exponents, for the trained parameters of a network, in place of powers by parameter;
     others as they are.
 
-    The key "branch" is of the number in front of a branch, a multiplier alone. optimizer: one, or its name; gradient
-    descent where none is given. Raises ``ValueError`` for a trained parameter without powers, for powers of what the
-    network lacks, and for multipliers and initial sizes like powers of L of what a branch is not homogeneous in.
+    The key "branch" is of the number in front of a branch, a multiplier alone, and "last" of the matrices that branches
+    end with. optimizer: one, or its name; gradient descent where none is given. Raises ``ValueError`` for a trained
+    parameter without powers, for powers of what the network lacks, and for multipliers and initial sizes like powers of
+    L of what a branch is not homogeneous in.
 
     >>> from tpcalc.programs import ResNet
     >>> every = Powers(multiplier={"L": "-1/2"}, init={"n": "-1/2"}, lr={"L": "-1/2", "n": -1})
@@ -41,27 +44,36 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     Parametrization(width='muP', depth={'alpha': 1/2, 'W': 1/2})
     """
     _require_network(scale, net)
-    optimizer_name("sgd" if optimizer is None else optimizer)
+    name = optimizer_name("sgd" if optimizer is None else optimizer)
     if not isinstance(scale, Parametrization) or scale.parameters is None:
         return scale
-    name = _by_entries(optimizer)
-    given = dict(scale.parameters)
-    branch = _of_branch(given.pop(BRANCH, Powers()))
-    found = named_powers(given, net)
-    for parameter, one in found.items():
-        _require_fixed(parameter, one, ("eps", "decay"))
-    block = {parameter: found[parameter] for parameter in net.trained_of_block}
-    sizes = {parameter: one.of("multiplier", "L") + one.of("init", "L") for parameter, one in block.items()}
-    depth = {"alpha": carried(net).alpha(branch, sizes)}
-    for parameter, one in found.items():
-        gradient = -carried(net).gradient(parameter, branch, sizes) if parameter in block else sp.Integer(0)
-        if parameter not in block:
-            _require_fixed(parameter, one, ("multiplier", "init"), "L")
-        elif gradient == sp.oo:
-            raise NotCovered(f"{parameter}: its gradient vanishes, and with it no size of its updates is known")
-        raw = gradient - one.of("multiplier", "L")
-        depth[parameter] = sp.expand(update_power(name, raw, -one.of("lr", "L")) + one.of("init", "L"))
-    return Parametrization(_in_width(found, net, name), depth)
+    return exponents_of_powers(scale, net, name, fixed=("eps", "decay"))
+
+
+def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object = None, eps: bool = False,
+                        fixed: tuple[str, ...] = ()) -> Parametrization:
+    """The exponents that powers by parameter are, while eps is negligible beside gradients, or with it as it is; fixed:
+    what is the same at every depth."""
+    found = settings_in_layers(scale, net, optimizer)
+    given = named_powers(scale.parameters or {}, net)
+    for name, one in given.items():
+        _require_fixed(name, one, fixed)
+        _require_fixed(name, one, ("eps", "decay"), "n")
+    depth = (found if eps else found.without_eps).exponents.depth
+    ends: dict[str, Value] = {}
+    for name in given.keys() - set(net.trained_of_block):
+        _require_fixed(name, given[name], ("multiplier", "init"), "L")
+        ends[name] = update_power(found.optimizer, sp.Integer(0), -given[name].of("lr", "L"))
+    width = scale.width if scale.of_depth_alone else _in_width(given, net, _by_entries(found.optimizer))
+    return Parametrization(width, {**depth, **ends})
+
+
+def settings_in_layers(scale: Parametrization, net: Network, optimizer: object = None, **more: Value) -> Settings:
+    """What powers by parameter set for the layers of a network; more: as in ``Settings``."""
+    given = dict(scale.parameters or {})
+    branch = _of_branch(given.get(BRANCH, Powers()))
+    powers = {name: one for name, one in named_powers(given, net).items() if name in net.trained_of_block}
+    return Settings(net, Frozen(powers), optimizer_name("sgd" if optimizer is None else optimizer), branch, **more)
 
 
 def _require_network(scale: object, net: object) -> None:
@@ -92,13 +104,15 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
     What is frozen has those of its name or role, if any."""
     names = (*net.trained_of_block, *EMBEDDING_READOUT_FAMILIES)
     trained = names if net.train_embedding_readout else net.trained_of_block
+    given = {key: one for key, one in given.items() if key != BRANCH}
+    last = carried(net).last if LAST in given else ()
     found: dict[str, Powers] = {}
     used: set[str] = set()
     for name in names:
         known = {name, *(["V"] if name == READ_OUT and "V" not in names else [])}
-        fits = {key: (key in known, key == _role(name, net), sum(letter not in WILD for letter in key))
-                for key in given
-                if key in known or key == _role(name, net) or name in trained and fnmatchcase(name, key)}
+        roles = {_role(name, net), *([LAST] if name in last else [])}
+        fits = {key: (key in known, key == LAST, key in roles, sum(letter not in WILD for letter in key))
+                for key in given if key in known or key in roles or name in trained and fnmatchcase(name, key)}
         if fits:
             used |= fits.keys()
             found[name] = given[max(fits, key=lambda key: fits[key])]
@@ -106,7 +120,7 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
     if missing or others:
         raise ValueError(f"width: got powers of {', '.join(given)}; " + (
             f"{', '.join(others)} is none of the network's" if others else f"there are none of {', '.join(missing)}")
-            + f"; expected those of {', '.join(trained)}, of roles ({', '.join(ROLES)}), or patterns")
+            + f"; expected those of {', '.join(trained)}, of roles ({', '.join((*ROLES, LAST))}), or patterns")
     return found
 
 
@@ -127,17 +141,17 @@ def powers_by_parameter(scale: Scaling, net: Network, optimizer: object = None) 
     if whole.scaling.branch != 1 or whole.scaling.base_depth != 1:
         raise ValueError(f"scale: got {short(scale)}; expected powers alone, with branch=1 and base_depth=1")
     width, found = whole.width_scaling, {BRANCH: Powers(multiplier={"L": -whole.alpha})}
-    trained = (*net.trained_of_block, *(EMBEDDING_READOUT_FAMILIES if net.train_embedding_readout else ()))
-    for parameter in trained:
+    layers = Settings(net, Frozen(dict.fromkeys(net.trained_of_block, Powers())), name).realized(whole)
+    rates = {parameter: layers.of(parameter, "lr") for parameter in layers.names}
+    if net.train_embedding_readout:
+        rates |= {end: -faithful_rate(name, whole.update_exponent(end), sp.Integer(0))
+                  for end in EMBEDDING_READOUT_FAMILIES}
+    for parameter, rate in rates.items():
         role = _role(parameter, net)
         i, gradient = ROLES.index(role), gradient_power(width, role)
-        inside = parameter in net.trained_of_block
-        deep = -carried(net).gradient(parameter, -whole.alpha, {}) if inside else sp.Integer(0)
         moved = sp.expand(gradient + width.q[i] + FAN_IN[role] - width.r)
-        found[parameter] = Powers(
-            init={"n": sp.expand(-(width.p[i] + FAN_IN[role]) / 2)},
-            lr={"n": -faithful_rate(name, moved, gradient),
-                "L": -faithful_rate(name, whole.update_exponent(parameter), deep)})
+        found[parameter] = Powers(init={"n": sp.expand(-(width.p[i] + FAN_IN[role]) / 2)},
+                                  lr={"n": -faithful_rate(name, moved, gradient), "L": rate})
     return found
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import sympy as sp
 
 from ..classification import classify
-from ..classification.advice import raw_update_exponent
 from ..classification.crossover import crossover
-from ..groups.factors import depth_choices, require_same_for_all
-from ..parametrizations import DepthChoices, Scaling
+from ..groups.factors import layer_settings, require_same_for_all
+from ..parametrizations import Scaling
+from ..programs.settings import Settings
 from .findings import Finding, Power, branch_cause, fitted, update_cause
 from .live_layers import LiveLayers
 from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
@@ -54,7 +54,7 @@ class Measure:
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        choices = None if recipe is None else choices_of(recipe, name, own in NAMES)
+        given = None if recipe is None else settings_of_layers(recipe, name, own in NAMES)
         found, left = list(self._blown_up(runs, sizes)), [
             f"{name}: several layers use it, and what one of them changes is not measured"
             for name in sorted(self.live.shared)]
@@ -64,7 +64,7 @@ class Measure:
         found += [Finding(p, "share of the stream behind a layer, power of the depth", skip.value, skip.error, 0.0,
                           "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
         inside = {p: groups[p].in_layers for p in patterns}
-        off = {p: powers["update", p].value - self._expected_update(inside[p], choices) for p in patterns
+        off = {p: powers["update", p].value - self._expected_update(inside[p], given) for p in patterns
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
         for p in patterns:
@@ -77,17 +77,17 @@ class Measure:
                 branch = Power(math.nan, math.nan)
             elif inside[p] and not branch.is_known:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
-            if choices is None:
+            if given is None:
                 found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
                 found += self._eps(p, powers, deepest, None, sizes[-1])
             else:
-                found += self._against(p, inside[p], branch, update, choices, whole, skipped, deepest)
-                found += self._eps(p, powers, deepest, choices, sizes[-1])
-                found += self._decay(p, powers, deepest, inside[p], choices)
+                found += self._against(p, inside[p], branch, update, given, whole, skipped, deepest)
+                found += self._eps(p, powers, deepest, given, sizes[-1])
+                found += self._decay(p, powers, deepest, inside[p], given)
         if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding(self.live.name, "update of layers", math.nan, math.nan, None, "no gradient "
                                  "reaches any layer, or no update: is the multiplier zero, or not initialized?"))
-        if choices is None:
+        if given is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
@@ -95,22 +95,22 @@ class Measure:
                                      "updates of all layers together vanish with the depth: layers stay as they began"))
         return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
 
-    def _expected_update(self, inside: bool, choices: DepthChoices | None) -> float:
+    def _expected_update(self, inside: bool, given: Settings | None) -> float:
         if not inside:
             return 0.0
-        if choices is None:
+        if given is None:
             return -1.0
-        return effect_power(choices)
+        return effect_power(given)
 
-    def _against(self, p: str, inside: bool, branch: Power, update: Power, choices: DepthChoices, whole: bool,
+    def _against(self, p: str, inside: bool, branch: Power, update: Power, given: Settings, whole: bool,
                  skipped: bool, deepest: list[Sizes]) -> list[Finding]:
         found = []
-        expected = float(choices.branch + choices.init)
+        expected = -float(given.alpha)
         if inside and branch.is_known and branch.differs(expected, TOLERANCE):
             normalized = _average(deepest, "invariance", p) < 1e-3
             found.append(Finding(p, "branch, power of the depth", branch.value, branch.error, expected,
                                  branch_cause(branch.value, expected, normalized, skipped)))
-        expected = self._expected_update(inside, choices)
+        expected = self._expected_update(inside, given)
         tolerance = TOLERANCE * (1 + _average(deepest, "degree", p) / 2)  # gradients enter twice where updates grow so
         if _average(deepest, "dimensions", p) < 2:
             tolerance *= 1.25  # of vectors there are fewer entries to measure
@@ -140,16 +140,20 @@ class Measure:
         return []
 
     def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
-             choices: DepthChoices | None, depth: float) -> list[Finding]:
+             given: Settings | None, depth: float) -> list[Finding]:
         eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
         if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
             return []
-        if choices is not None and choices.eps is None:
+        matrix = None if given is None else given.names[-1]
+        expected = None if given is None or matrix is None else given.eps(matrix)
+        if given is not None and expected is None:
             return []
         felt = _average(deepest, "eps", p) > FELT * _average(deepest, "entry", p)
-        allowed = max(0.0, float(choices.eps - choices.gradient_power)) if choices and choices.eps is not None else 0.0
+        allowed = 0.0
+        if given is not None and matrix is not None:
+            allowed = max(0.0, float(expected - given.gradient_power(matrix)))
         over = Power(eps.value - gradient.value, gradient.error)
-        if over.value <= allowed or not over.differs(allowed, TOLERANCE) or choices is None and not felt:
+        if over.value <= allowed or not over.differs(allowed, TOLERANCE) or given is None and not felt:
             return []
         size, entry = _average(deepest, "eps", p), _average(deepest, "entry", p)
         power = sp.Rational(str(round(over.value, 2)))
@@ -159,14 +163,16 @@ class Measure:
                         + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
 
     def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
-               choices: DepthChoices) -> list[Finding]:
+               given: Settings) -> list[Finding]:
         """The share of a weight that one step's decay takes: learning rate times decay."""
         rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
-        if rate is None or decay is None or not decay.is_known or choices.optimizer == "adam":
+        if rate is None or decay is None or not decay.is_known or given.optimizer == "adam":
             return []
         share = Power(rate.value + decay.value, 0.0)
-        expected = float(choices.lr + choices.weight_decay) if inside and choices.weight_decay is not None else 0.0
-        if not inside and choices.weight_decay is None or not share.differs(expected, EXACTLY):
+        matrix = given.names[-1]
+        wanted = given.decay_of(matrix)
+        expected = float(given.of(matrix, "lr") + wanted) if inside and wanted is not None else 0.0
+        if not inside and wanted is None or not share.differs(expected, EXACTLY):
             return []
         return [Finding(p, "decay a step, power of the depth", share.value, 0.0, expected,
                         "weight decay is left as it is while the learning rate goes with the depth, or the other way")]
@@ -194,19 +200,20 @@ class Measure:
         return []
 
 
-def effect_power(choices: DepthChoices) -> float:
+def effect_power(given: Settings) -> float:
     """The power of the depth of what one update of a layer changes in the stream, while eps is not felt."""
-    return float(choices.branch - raw_update_exponent(replace(choices, eps=None, weight_decay=None)))
+    bare = given.without_eps.without_decay
+    return -float(bare.alpha + bare.gamma(bare.names[-1]))
 
 
-def choices_of(name: str | Scaling, optimizer: str, known: bool = True) -> DepthChoices:
+def settings_of_layers(name: str | Scaling, optimizer: str, known: bool = True) -> Settings:
     """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
     is solved; known: is it by its class, so that a published recipe can be for another one?
 
     Raises ``ValueError`` for a published recipe that is not for this optimizer, and for one whose matrices differ.
     """
-    published = require_same_for_all(name).choices
-    return depth_choices(name, optimizer if known or published is None else published.optimizer, optimizer)
+    entry = require_same_for_all(name)
+    return layer_settings(name, optimizer if known or entry.powers is None else entry.optimizer, optimizer)
 
 
 def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:

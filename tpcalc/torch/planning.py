@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
-from ..groups.factors import SIGN, checked_optimizer, depth_choices, require_same_for_all
+from ..groups.factors import SIGN, checked_optimizer, layer_settings, require_same_for_all
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..parametrizations import Scaling
@@ -199,7 +199,7 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
     result = plan_of_roles(told.roles, recipe, optimizer, forward, told.returning if forward == "multiplier" else {},
                            told.notes)
     own = SIGN if optimizer == "muon" else optimizer
-    power = float(depth_choices(recipe, optimizer, own).branch)
+    power = float(layer_settings(recipe, optimizer, own).branch)
     made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
     return _tested(made, recipe, make, base, target, batch) if is_small(on_meta(make, target)) else made
 
@@ -225,7 +225,7 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
             require_same_for_all(recipe)
         except NotCovered:
             return None
-        return effect_power(depth_choices(recipe, made.optimizer, entry.optimizer))
+        return effect_power(layer_settings(recipe, made.optimizer, entry.optimizer))
 
     small = build(make, base, seed=0)
     found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(
