@@ -93,6 +93,11 @@ def layer_settings(name: str | Scaling, optimizer: str, own: str) -> Settings:
     return there.changed(in_groups)
 
 
+def is_last(parameter: Parameter) -> bool:
+    """Does a branch end with this parameter?"""
+    return parameter.role == "branch output" or parameter.of_output
+
+
 def name_in(given: Settings, last: bool) -> str:
     """A matrix of a recipe's block that a branch ends with, or one that it does not end with, where there is one."""
     ends = carried(given.net).last
@@ -150,7 +155,7 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> R
     own = optimizer_of_role(parameter, optimizer)
     if parameter.role == "stream factor":  # updates of all layers' factors are aligned, and no multiplier scales them
         return RolePowers(lr=sp.Integer(-1))
-    found, last = layer_settings(name, optimizer, own), parameter.role == "branch output" or parameter.of_output
+    found, last = layer_settings(name, optimizer, own), is_last(parameter)
     matrix = name_in(found, last)
     eps = found.eps(matrix)
     eps = found.gradient_power(matrix) if eps is None else eps
@@ -158,7 +163,7 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> R
         published = named_recipe(name)
         outside = None if published.powers is None else set_on_block(published).eps(matrix)
         return RolePowers(eps=(eps if outside is None else outside) if one_eps(name) and own in ADAMS else ZERO)
-    init = found.of(matrix, "init") if parameter.is_matrix else ZERO
+    init = found.of(matrix, "init") if parameter.is_matrix or last else ZERO  # a bias behind a matrix adds as it does
     return RolePowers(init, found.of(matrix, "lr"), eps if own in ADAMS else ZERO,
                       found.decay_of(matrix) or ZERO, found.branch if last else ZERO)
 

@@ -63,9 +63,9 @@ class NamedRecipe:
 
 
 def _powers(lr: Value = 0, init: Value = 0, multiplier: Value = 0, **more: Value) -> Powers:
-    """Powers of L; eps and decay: 0 a fixed one, None none."""
-    found = {"lr": lr, "init": init, "multiplier": multiplier, **more}
-    return Powers(**{name: power if power is None else {"L": power} for name, power in found.items()})
+    """Powers of L; eps and decay, which are not there where they are left out: 0 a fixed one."""
+    found: dict[str, Value] = {"lr": lr, "init": init, "multiplier": multiplier, **more}
+    return Powers(**{name: {"L": power} for name, power in found.items()})
 
 
 def _branch(power: Value) -> dict[str, Powers]:

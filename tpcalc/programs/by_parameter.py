@@ -59,13 +59,13 @@ def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object 
     for name, one in given.items():
         _require_fixed(name, one, fixed)
         _require_fixed(name, one, ("eps", "decay"), "n")
-    depth = (found if eps else found.without_eps).exponents.depth
-    ends: dict[str, Value] = {}
+    judged = found if eps else found.without_eps
+    depth: dict[str, Value] = {"alpha": judged.alpha, **judged.gammas}
     for name in given.keys() - set(net.trained_of_block):
         _require_fixed(name, given[name], ("multiplier", "init"), "L")
-        ends[name] = update_power(found.optimizer, sp.Integer(0), -given[name].of("lr", "L"))
+        depth[name] = update_power(found.optimizer, sp.Integer(0), -given[name].of("lr", "L"))
     width = scale.width if scale.of_depth_alone else _in_width(given, net, _by_entries(found.optimizer))
-    return Parametrization(width, {**depth, **ends})
+    return Parametrization(width, depth)
 
 
 def settings_in_layers(scale: Parametrization, net: Network, optimizer: object = None, **more: Value) -> Settings:

@@ -8,7 +8,7 @@ from typing import Sequence
 from .. import _checks
 from .._shown import Short, Tabled
 from .._types import Fields
-from ..groups.factors import require_same_for_all
+from ..groups.factors import settable
 from ..parametrizations import Scaling
 from .findings import Finding, Power
 from .judging import Measure
@@ -101,7 +101,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
                      optional=False)
     _checks.function("loss", loss, "a function of model and batch")
     if recipe is not None:
-        require_same_for_all(recipe)  # refused before any work
+        settable(recipe)  # refused before any work
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
     if across is not None and not isinstance(width_key, str):
@@ -120,5 +120,5 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     else:
         more = measure.of_width(across, [{depth_key: sizes[0], str(width_key): n} for n in across])
         found, powers, left = [*found, *more[0]], {**powers, **more[1]}, [*left, *more[2]]
-    title = None if recipe is None else require_same_for_all(recipe).name
+    title = None if recipe is None else settable(recipe).name
     return ModelAudit(title, tuple(sizes), tuple(found), powers, tuple(left))

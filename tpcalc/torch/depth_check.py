@@ -19,7 +19,7 @@ from ..groups.names import plain_name
 from ..parametrizations import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
-from .judging import NAMES, effect_power, settings_of_layers
+from .judging import NAMES, expected_of
 from .live_layers import LiveLayers, StreamLocations, live_layers, observed
 from .measuring import Make, MakeOptimizer, settings_of
 from .reading.claims import rms_of
@@ -235,8 +235,8 @@ def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | 
     stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
     if recipe is None:
         return stable
-    given = settings_of_layers(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)
-    return {**stable, "branch": -float(given.alpha), "effect": effect_power(given)}
+    given = expected_of(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)[True]
+    return {**stable, "branch": given.branch, "effect": given.update}
 
 
 def _cause(quantity: str, measured: float, expected: float) -> str:

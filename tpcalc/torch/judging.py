@@ -9,8 +9,9 @@ from fractions import Fraction
 import sympy as sp
 
 from ..classification import classify
+from ..classification.advice import BEST
 from ..classification.crossover import crossover
-from ..groups.factors import layer_settings, require_same_for_all
+from ..groups.factors import layer_settings, name_in, settable
 from ..parametrizations import Scaling
 from ..programs.settings import Settings
 from .findings import Finding, Power, branch_cause, fitted, update_cause
@@ -26,6 +27,40 @@ SEEDS = 3
 NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
          "Lion": "lion"}
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Powers of the depth that a recipe has for parameters of layers that do what ``matrix`` does in its block."""
+
+    given: Settings
+    matrix: str
+
+    @property
+    def branch(self) -> float:
+        """Of what a branch adds."""
+        return -float(self.given.alpha)
+
+    @property
+    def update(self) -> float:
+        """Of what one update of a layer changes in the stream, while eps is not felt."""
+        bare = self.given.without_eps.without_decay
+        return -float(bare.alpha + bare.gamma(self.matrix))
+
+    @property
+    def over(self) -> float | None:
+        """Of eps beside gradients, None where there is no eps, and where gradients go like no power of the depth, for
+        the stream grows before training."""
+        eps = self.given.eps(self.matrix)
+        if eps is None or self.given.alpha < BEST.alpha:
+            return None
+        return float(eps - self.given.gradient_power(self.matrix))
+
+    @property
+    def share(self) -> float | None:
+        """Of the learning rate times the weight decay, None without one."""
+        decay = self.given.decay_of(self.matrix)
+        return None if decay is None else float(self.given.of(self.matrix, "lr") + decay)
 
 
 @dataclass(frozen=True)
@@ -54,7 +89,8 @@ class Measure:
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        given = None if recipe is None else settings_of_layers(recipe, name, own in NAMES)
+        said = None if recipe is None else expected_of(recipe, name, own in NAMES)
+        given = {p: None if said is None else said[groups[p].ends] for p in patterns}
         found, left = list(self._blown_up(runs, sizes)), [
             f"{name}: several layers use it, and what one of them changes is not measured"
             for name in sorted(self.live.shared)]
@@ -64,7 +100,7 @@ class Measure:
         found += [Finding(p, "share of the stream behind a layer, power of the depth", skip.value, skip.error, 0.0,
                           "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
         inside = {p: groups[p].in_layers for p in patterns}
-        off = {p: powers["update", p].value - self._expected_update(inside[p], given) for p in patterns
+        off = {p: powers["update", p].value - self._expected_update(inside[p], given[p]) for p in patterns
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
         for p in patterns:
@@ -77,17 +113,18 @@ class Measure:
                 branch = Power(math.nan, math.nan)
             elif inside[p] and not branch.is_known:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
-            if given is None:
+            expected = given[p]
+            if expected is None:
                 found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
                 found += self._eps(p, powers, deepest, None, sizes[-1])
             else:
-                found += self._against(p, inside[p], branch, update, given, whole, skipped, deepest)
-                found += self._eps(p, powers, deepest, given, sizes[-1])
-                found += self._decay(p, powers, deepest, inside[p], given)
+                found += self._against(p, inside[p], branch, update, expected, whole, skipped, deepest)
+                found += self._eps(p, powers, deepest, expected, sizes[-1])
+                found += self._decay(p, powers, deepest, inside[p], expected)
         if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding(self.live.name, "update of layers", math.nan, math.nan, None, "no gradient "
                                  "reaches any layer, or no update: is the multiplier zero, or not initialized?"))
-        if given is None:
+        if said is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
@@ -95,17 +132,15 @@ class Measure:
                                      "updates of all layers together vanish with the depth: layers stay as they began"))
         return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
 
-    def _expected_update(self, inside: bool, given: Settings | None) -> float:
+    def _expected_update(self, inside: bool, given: Expected | None) -> float:
         if not inside:
             return 0.0
-        if given is None:
-            return -1.0
-        return effect_power(given)
+        return -1.0 if given is None else given.update
 
-    def _against(self, p: str, inside: bool, branch: Power, update: Power, given: Settings, whole: bool,
+    def _against(self, p: str, inside: bool, branch: Power, update: Power, given: Expected, whole: bool,
                  skipped: bool, deepest: list[Sizes]) -> list[Finding]:
         found = []
-        expected = -float(given.alpha)
+        expected = given.branch
         if inside and branch.is_known and branch.differs(expected, TOLERANCE):
             normalized = _average(deepest, "invariance", p) < 1e-3
             found.append(Finding(p, "branch, power of the depth", branch.value, branch.error, expected,
@@ -140,18 +175,15 @@ class Measure:
         return []
 
     def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
-             given: Settings | None, depth: float) -> list[Finding]:
+             given: Expected | None, depth: float) -> list[Finding]:
         eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
         if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
             return []
-        matrix = None if given is None else given.names[-1]
-        expected = None if given is None or matrix is None else given.eps(matrix)
-        if given is not None and expected is None:
+        expected = 0.0 if given is None else given.over
+        if expected is None:
             return []
         felt = _average(deepest, "eps", p) > FELT * _average(deepest, "entry", p)
-        allowed = 0.0
-        if given is not None and matrix is not None:
-            allowed = max(0.0, float(expected - given.gradient_power(matrix)))
+        allowed = max(0.0, expected)
         over = Power(eps.value - gradient.value, gradient.error)
         if over.value <= allowed or not over.differs(allowed, TOLERANCE) or given is None and not felt:
             return []
@@ -163,15 +195,14 @@ class Measure:
                         + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
 
     def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
-               given: Settings) -> list[Finding]:
+               given: Expected) -> list[Finding]:
         """The share of a weight that one step's decay takes: learning rate times decay."""
         rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
-        if rate is None or decay is None or not decay.is_known or given.optimizer == "adam":
+        if rate is None or decay is None or not decay.is_known or given.given.optimizer == "adam":
             return []
         share = Power(rate.value + decay.value, 0.0)
-        matrix = given.names[-1]
-        wanted = given.decay_of(matrix)
-        expected = float(given.of(matrix, "lr") + wanted) if inside and wanted is not None else 0.0
+        wanted = given.share
+        expected = wanted if inside and wanted is not None else 0.0
         if not inside and wanted is None or not share.differs(expected, EXACTLY):
             return []
         return [Finding(p, "decay a step, power of the depth", share.value, 0.0, expected,
@@ -200,20 +231,16 @@ class Measure:
         return []
 
 
-def effect_power(given: Settings) -> float:
-    """The power of the depth of what one update of a layer changes in the stream, while eps is not felt."""
-    bare = given.without_eps.without_decay
-    return -float(bare.alpha + bare.gamma(bare.names[-1]))
-
-
-def settings_of_layers(name: str | Scaling, optimizer: str, known: bool = True) -> Settings:
+def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict[bool, Expected]:
     """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
-    is solved; known: is it by its class, so that a published recipe can be for another one?
+    is solved: of matrices that branches end with, and of others; known: is the optimizer known by its class, so that a
+    published recipe can be for another one?
 
-    Raises ``ValueError`` for a published recipe that is not for this optimizer, and for one whose matrices differ.
+    Raises ``ValueError`` for a published recipe that is not for this optimizer.
     """
-    entry = require_same_for_all(name)
-    return layer_settings(name, optimizer if known or entry.powers is None else entry.optimizer, optimizer)
+    entry = settable(name)
+    given = layer_settings(name, optimizer if known or entry.powers is None else entry.optimizer, optimizer)
+    return {ends: Expected(given, name_in(given, ends)) for ends in (True, False)}
 
 
 def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:

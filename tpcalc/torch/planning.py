@@ -16,11 +16,11 @@ from torch.utils._pytree import tree_map
 from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
-from ..groups.factors import SIGN, checked_optimizer, layer_settings, require_same_for_all
+from ..groups.factors import SIGN, checked_optimizer, is_last, layer_settings, name_in
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..parametrizations import Scaling
-from .judging import effect_power
+from .judging import Expected
 from .reading.building import Config, Make, NotRun, batch_for, draw_zeros, is_small, on_meta
 from .reading.claims import require
 from .reading.planned import planned
@@ -221,11 +221,8 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
             return 0.0
         if entry.parameter.role == "stream factor":  # it multiplies the stream itself
             return float(entry.depth.lr)
-        try:
-            require_same_for_all(recipe)
-        except NotCovered:
-            return None
-        return effect_power(layer_settings(recipe, made.optimizer, entry.optimizer))
+        given = layer_settings(recipe, made.optimizer, entry.optimizer)
+        return Expected(given, name_in(given, is_last(entry.parameter))).update
 
     small = build(make, base, seed=0)
     found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(
