@@ -13,13 +13,13 @@ from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
-from ..programs.by_parameter import exponents_of_powers
+from ..programs.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.clipped import Clipped
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
-from .counted import WIDE, FromZero
+from .counted import WIDE, BranchesApart, FromZero, apart_of
 from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
@@ -105,6 +105,9 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
+        alphas = settings_in_layers(scale, net, inside).alphas
+        if isinstance(net, Transformer) and len(set(alphas)) > 1:
+            return _of_branches_apart(scale, net, alphas, optimizer, many)
         scale = exponents_of_powers(scale, net, inside, fixed=("decay",))
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net)
@@ -131,6 +134,26 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         raise NotCovered(said if repr(net) in said else f"net: got {net!r}; {said}") from None
     gamma = scale.gamma if isinstance(scale, DepthScaling) else None
     return found if inside is optimizer else replace(found, gamma=gamma, assumptions=(*found.assumptions, CLIPPED))
+
+
+def _of_branches_apart(scale: Parametrization, net: Transformer, alphas: tuple[sp.Expr, ...],
+                       opt: Optimizer | Clipped, updates: int) -> Verdict:
+    """The verdict on branches of different sizes: that of the least alpha, with multipliers in the other branches.
+
+    Gradients carry these multipliers, and updates of gradient descent are said for gradients without them.
+    """
+    if isinstance(net, FromZero):
+        raise NotCovered(f"from_zero: got {net.zero} beside branches of different sizes; expected ()")
+    inside = opt.opt if isinstance(opt, Clipped) else opt
+    given = exponents_of_powers(scale, net, inside, fixed=("decay",), alpha=min(alphas))
+    there = BranchesApart.of(net, alphas)
+    moved = {name: given.update_exponent(name) - (power if isinstance(inside, SGD) else 0)
+             for name, power in apart_of(there).items()}
+    if getattr(inside, "eps", 0):
+        inside = replace(inside, eps=0.0)  # which is negligible beside gradients of any size
+    found = judge_scaling(given.with_exponents(given.alpha, moved), there,
+                          replace(opt, opt=inside) if isinstance(opt, Clipped) else inside, (), updates)
+    return replace(found, gamma=None)
 
 
 def _of_program(net: Program, scale: Scaling, opt: object, updates: int) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Iterator, Mapping, Sequence
 
 import sympy as sp
@@ -23,9 +24,9 @@ from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD
 from ..programs.language import Matrix, Outer, Vector
 from ..programs.program import Program
-from .counted import Judged, counted_program
+from .counted import BranchesApart, Judged, apart_of, counted_program
 from .exponents import ALPHA, evaluated_exponents, is_linear_program
-from .ket_exponents import exponents_of_kets, last_update
+from .ket_exponents import ALIKE, Branches, exponents_of_kets, last_update
 from .layer_jet import layer_jet
 from .second_order import block_jet, second_order
 from .sizes import Exponents
@@ -112,7 +113,15 @@ class MatrixVerdicts(Mapping[str, MatrixVerdict]):
 def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
     """The update exponents, without counting anything."""
     assert isinstance(matrices, MatrixVerdicts)
-    return {name: matrices.scale.update_exponent(name) for name in matrices}
+    apart = apart_of(matrices.net)
+    return {name: matrices.scale.update_exponent(name) + apart.get(name, 0) for name in matrices}
+
+
+def alphas_of(matrices: Mapping[str, MatrixVerdict], alpha: sp.Expr) -> dict[str, sp.Expr]:
+    """alpha by kinds of branches, where these differ."""
+    net = getattr(matrices, "net", None)
+    return {kind: alpha + power for kind, power in zip(net.branch_kinds, net.apart)} if isinstance(
+        net, BranchesApart) else {}
 
 
 @lru_cache(maxsize=128)
@@ -121,10 +130,12 @@ def _verdicts(net: Judged, scale: Scaling, updates: int) -> tuple[tuple[str, Mat
     found = {name: terms.alone(name, updates) for name in net.trained_of_block}
     jet = layer_jet(terms.source) if terms.values else block_jet(net)  # in symbols it is the same everywhere
     together = second_order(jet, {name: e.update.at(()) for name, e in found.items()})
-    return tuple((name, _verdict(name, scale, e, *together[name])) for name, e in found.items())
+    apart = apart_of(net)
+    return tuple((name, _verdict(name, scale.update_exponent(name) + apart.get(name, 0), e, *together[name]))
+                 for name, e in found.items())
 
 
-def _verdict(name: str, scale: Scaling, e: Exponents, ratio: sp.Expr, partners: tuple[str, ...]) -> MatrixVerdict:
+def _verdict(name: str, gamma: sp.Expr, e: Exponents, ratio: sp.Expr, partners: tuple[str, ...]) -> MatrixVerdict:
     sizes = {"update": e.update.at(()), **{key: sp.oo if e.explosions else getattr(e, key).at(())
                                            for key in ("dx", "df")}}
     largest = max(("dx", "df"), key=lambda key: sizes[key])
@@ -133,7 +144,7 @@ def _verdict(name: str, scale: Scaling, e: Exponents, ratio: sp.Expr, partners: 
     decides = {UNSTABLE: {largest}, LAZY: set(), LEARNS: {largest, "update"}, DRIFTS: {largest}}[kind]
     if not e.exact and (e.bounds & decides or e.explosions):
         kind = UNDECIDED
-    return MatrixVerdict(name, scale.update_exponent(name), kind, sizes["update"], sizes["dx"], sizes["df"], ratio,
+    return MatrixVerdict(name, gamma, kind, sizes["update"], sizes["dx"], sizes["df"], ratio,
                          partners)
 
 
@@ -142,11 +153,12 @@ def training_terms(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms
     try:
         terms, names = in_symbols(net, opt), symbols_of(net)
     except NoStreams:  # what its layers do may depend on alpha
-        return MatrixTerms.of(counted_program(net, opt, scale))
+        return MatrixTerms.of(counted_program(net, opt, scale), apart_of(net))
     values = {names["alpha"]: scale.alpha, **{names[name]: scale.update_exponent(name)
                                               for name in net.trained_of_block}}
     there = terms.there(values)
-    return there if there.counted.is_gradual(values) else MatrixTerms.of(counted_program(net, opt, scale))
+    return there if there.counted.is_gradual(values) else MatrixTerms.of(counted_program(net, opt, scale),
+                                                                         apart_of(net))
 
 
 def symbols_of(net: Judged) -> dict[str, sp.Symbol]:
@@ -155,7 +167,7 @@ def symbols_of(net: Judged) -> dict[str, sp.Symbol]:
 
 @lru_cache(maxsize=16)
 def in_symbols(net: Judged, opt: SGD) -> MatrixTerms:
-    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))))
+    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))), apart_of(net))
 
 
 @dataclass(frozen=True)
@@ -163,7 +175,8 @@ class MatrixTerms:
     """The terms of a training's first steps, each update's with the matrix that it is of; source: the program.
 
     values: of the symbols in the program, thought of as moved a little along directions; brought: which matrices bring
-    which terms, as far as that was asked, shared with other values; solved: what was evaluated at these.
+    which terms, as far as that was asked, shared with other values; solved: what was evaluated at these; apart: powers
+    of 1/L of what multiplies branches of some matrices besides.
     """
 
     source: Program
@@ -172,16 +185,17 @@ class MatrixTerms:
     directions: Sequence[Point] = ()
     brought: dict[tuple[int, sp.Expr], str | None] = field(default_factory=dict, compare=False, repr=False)
     solved: dict[tuple[object, int], SizeSolution] = field(default_factory=dict, compare=False, repr=False)
+    apart: Mapping[str, sp.Expr] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, one: Program) -> MatrixTerms:
+    def of(cls, one: Program, apart: Mapping[str, sp.Expr] = MappingProxyType({})) -> MatrixTerms:
         """Raises ``Divergence`` for layers that explode or forget by themselves, ``ValueError`` where no rule is."""
         depth = Setting.of(one).depth
         assert depth is not None
         found = normal_form(one, depth)
         if found.explodes or found.forgets:
             raise Divergence(f"program {one.name}: its layers explode or forget by themselves, whatever is trained")
-        return cls(one, Counted(kets(found.program)))
+        return cls(one, Counted(kets(found.program)), apart=apart)
 
     @property
     def equations(self) -> KetEquations:
@@ -227,7 +241,7 @@ class MatrixTerms:
     def together(self, updates: int = 1) -> tuple[SizeSolution, Exponents]:
         """The first updates of all matrices together."""
         solution = self.updated(updates)
-        return solution, exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact)
+        return solution, self._read(solution, updates)
 
     def updated(self, updates: int, matrix: object = EVERY) -> SizeSolution:
         """The steps up to an update, fewer where these repeat."""
@@ -238,6 +252,10 @@ class MatrixTerms:
             if found.settled or found.explosions or steps > updates:
                 return found
             steps += 1
+
+    def _read(self, solution: SizeSolution, updates: int, at_first: bool = True) -> Exponents:
+        branches = Branches(self.apart, self.matrix_of) if self.apart else ALIKE
+        return exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact, at_first, branches)
 
     @property
     def decays(self) -> bool:
@@ -295,7 +313,7 @@ class MatrixTerms:
         if solution.explosions and solution.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
         solution.require_gradients()
-        return exponents_of_kets(solution, self.source, last_update(solution, updates), self.exact, False)
+        return self._read(solution, updates, False)
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
         """Those exponents on all regions of the symbols' space, wherever the network does not explode at first."""

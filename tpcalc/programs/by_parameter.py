@@ -33,10 +33,11 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     """A parametrization with exponents, for the trained parameters of a network, in place of powers by parameter;
     others as they are.
 
-    The key "branch" is of the number in front of a branch, a multiplier alone, and "last" of the matrices that branches
-    end with. optimizer: one, or its name; gradient descent where none is given. Raises ``ValueError`` for a trained
-    parameter without powers, for powers of what the network lacks, and for multipliers and initial sizes like powers of
-    L of what a branch is not homogeneous in.
+    The key "branch" is of the number in front of a branch, a multiplier alone, "attention" and "mlp" of one beside it,
+    in front of the branches of that kind, and "last" of the matrices that branches end with. optimizer: one, or its
+    name; gradient descent where none is given. Raises ``ValueError`` for a trained parameter without powers, for powers
+    of what the network lacks, and for multipliers and initial sizes like powers of L of what a branch is not
+    homogeneous in, or with which the branches of a layer differ in size.
 
     >>> from tpcalc.programs import ResNet
     >>> every = Powers(multiplier={"L": "-1/2"}, init={"n": "-1/2"}, lr={"L": "-1/2", "n": -1})
@@ -51,16 +52,16 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
 
 
 def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object = None, eps: bool = False,
-                        fixed: tuple[str, ...] = ()) -> Parametrization:
+                        fixed: tuple[str, ...] = (), alpha: sp.Expr | None = None) -> Parametrization:
     """The exponents that powers by parameter are, while eps is negligible beside gradients, or with it as it is; fixed:
-    what is the same at every depth."""
+    what is the same at every depth; alpha: of what branches of different sizes are said beside."""
     found = settings_in_layers(scale, net, optimizer)
     given = named_powers(scale.parameters or {}, net)
     for name, one in given.items():
         _require_fixed(name, one, fixed)
         _require_fixed(name, one, ("eps", "decay"), "n")
     judged = found if eps else found.without_eps
-    depth: dict[str, Value] = {"alpha": judged.alpha, **judged.gammas}
+    depth: dict[str, Value] = {"alpha": judged.alpha if alpha is None else alpha, **judged.gammas}
     for name in given.keys() - set(net.trained_of_block):
         _require_fixed(name, given[name], ("multiplier", "init"), "L")
         depth[name] = update_power(found.optimizer, sp.Integer(0), -given[name].of("lr", "L"))
@@ -71,9 +72,10 @@ def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object 
 def settings_in_layers(scale: Parametrization, net: Network, optimizer: object = None, **more: Value) -> Settings:
     """What powers by parameter set for the layers of a network; more: as in ``Settings``."""
     given = dict(scale.parameters or {})
-    branch = _of_branch(given.get(BRANCH, Powers()))
+    branch, *fronts = (_in_front(key, given.get(key, Powers())) for key in (BRANCH, *net.branch_kinds))
     powers = {name: one for name, one in named_powers(given, net).items() if name in net.trained_of_block}
-    return Settings(net, Frozen(powers), optimizer_name("sgd" if optimizer is None else optimizer), branch, **more)
+    return Settings(net, Frozen(powers), optimizer_name("sgd" if optimizer is None else optimizer), branch,
+                    fronts=tuple(fronts), **more)
 
 
 def _require_network(scale: object, net: object) -> None:
@@ -92,10 +94,10 @@ def _by_entries(opt: object) -> str:
     return name
 
 
-def _of_branch(powers: Powers) -> sp.Expr:
-    """The power of L of the number in front of a branch; ``ValueError`` for anything else that is said of it."""
+def _in_front(key: str, powers: Powers) -> sp.Expr:
+    """The power of L of the number in front of branches; ``ValueError`` for anything else that is said of it."""
     if powers != Powers(multiplier={"L": powers.of("multiplier", "L")}):
-        raise ValueError(f"branch: got {powers}; expected a multiplier like a power of L alone")
+        raise ValueError(f"{key}: got {powers}; expected a multiplier like a power of L alone")
     return powers.of("multiplier", "L")
 
 
@@ -104,7 +106,7 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
     What is frozen has those of its name or role, if any."""
     names = (*net.trained_of_block, *EMBEDDING_READOUT_FAMILIES)
     trained = names if net.train_embedding_readout else net.trained_of_block
-    given = {key: one for key, one in given.items() if key != BRANCH}
+    given = {key: one for key, one in given.items() if key not in (BRANCH, *net.branch_kinds)}
     last = carried(net).last if LAST in given else ()
     found: dict[str, Powers] = {}
     used: set[str] = set()

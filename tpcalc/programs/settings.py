@@ -25,7 +25,7 @@ class Settings:
     powers: by name, of numbers in front of branches too; branch: of the branch multiplier; decay: what a weight decay
     does, "decoupled" W <- (1 - lr decay) W, "coupled" it adds decay W to the gradient, "independent"
     W <- (1 - decay) W; gradient: of all raw gradients, where a backward pass has a scale of its own; zero: what starts
-    at zero, which is counted as of the usual size.
+    at zero, which is counted as of the usual size; fronts: of a further multiplier of every branch of a layer.
 
     >>> from tpcalc.programs import ResNet
     >>> adam = Frozen({name: Powers(lr={"L": "-1/2"}) for name in ("W1", "W2")})
@@ -41,6 +41,7 @@ class Settings:
     decay: str = "decoupled"
     gradient: sp.Expr | None = None
     zero: tuple[str, ...] = ()
+    fronts: tuple[sp.Expr, ...] = ()
 
     def of(self, name: str, setting: str) -> sp.Expr:
         """The power of L of a setting; of eps and of the decay 0 where there are none."""
@@ -94,15 +95,37 @@ class Settings:
         return {name: self.of(name, "multiplier") + self.of(name, "init") for name in self.names}
 
     @property
+    def branches(self) -> tuple[sp.Expr, ...]:
+        """The power of L of what stands in front of every branch of a layer."""
+        many = len(carried(self.net).of_branches)
+        fronts = self.fronts if any(self.fronts) else (sp.Integer(0),) * many
+        if len(fronts) != many:
+            raise NotCovered(f"net: got {self.net!r}, whose branches add to several streams, with multipliers for "
+                             f"{', '.join(self.net.branch_kinds)}; expected one for all branches")
+        return tuple(self.branch + front for front in fronts)
+
+    @property
+    def alphas(self) -> tuple[sp.Expr, ...]:
+        """What each branch adds is L^-alpha. Raises ``NotCovered`` where one is no power of L."""
+        return carried(self.net).alphas(self.branches, self.sizes)
+
+    @property
     def alpha(self) -> sp.Expr:
         """What branches add is L^-alpha. Raises ``NotCovered`` where it is no power of L, or differs by branch."""
-        return carried(self.net).alpha(self.branch, self.sizes)
+        found = set(self.alphas)
+        if len(found) > 1:
+            sizes = {**dict(zip(self.net.branch_kinds, self.fronts)), **self.sizes}
+            said = ", ".join(f"{name} L^({power})" for name, power in sizes.items() if power != 0)
+            raise NotCovered(f"sizes at first: got {said}, of which the branches of a layer come to be of different "
+                             f"sizes, L^-alpha with alpha {', '.join(map(str, self.alphas))}; expected one alpha, of "
+                             "which tp.classify alone takes several")
+        return found.pop()
 
     def gradient_power(self, name: str) -> sp.Expr:
         """The power of L of the raw gradient of a parameter."""
         if self.gradient is not None:
             return self.gradient
-        found = carried(self.net).gradient(name, self.branch, self.sizes) + self.of(name, "multiplier")
+        found = carried(self.net).gradient(name, self.branches, self.sizes) + self.of(name, "multiplier")
         if found == -sp.oo:
             raise NotCovered(f"{name}: its gradient vanishes, and with it no size of its updates is known")
         return sp.expand(found)
