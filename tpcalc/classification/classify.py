@@ -10,9 +10,10 @@ import sympy as sp
 
 from .._checks import exponent, positive_integer, short
 from ..errors import NotCovered
+from ..orders import Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import SGD, ResNet, Transformer
-from ..programs.builders import program, require_vectors_taken
+from ..programs import SGD, Adam, ResNet, Transformer
+from ..programs.builders import require_vectors_taken
 from ..programs.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.clipped import Clipped
 from ..programs.program import Program
@@ -20,8 +21,9 @@ from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
 from .counted import WIDE, BranchesApart, FromZero, apart_of
-from .exponents import exponents_of, region_of, require_frozen_embedding_readout
-from .matrices import MatrixVerdicts
+from .counting import OwnLayers
+from .exponents import exponents_there, in_every_depth, region_of, require_frozen_embedding_readout
+from .matrices import MatrixVerdicts, training_terms
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
 from .post_norms import POST, require_normalized, without_post_norms
@@ -149,7 +151,7 @@ def _of_branches_apart(scale: Parametrization, net: Transformer, alphas: tuple[s
     there = BranchesApart.of(net, alphas)
     moved = {name: given.update_exponent(name) - (power if isinstance(inside, SGD) else 0)
              for name, power in apart_of(there).items()}
-    if getattr(inside, "eps", 0):
+    if isinstance(inside, Adam):
         inside = replace(inside, eps=0.0)  # which is negligible beside gradients of any size
     found = judge_scaling(given.with_exponents(given.alpha, moved), there,
                           replace(opt, opt=inside) if isinstance(opt, Clipped) else inside, (), updates)
@@ -175,20 +177,22 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Ver
     if net.vectors_of_block and not (alpha.is_Rational and all(
             counted.update_exponent(name).is_Rational for name in net.trained_of_block)):
         net.require_no_vectors("a verdict at irrational exponents")
-    if is_plain(linear) and isinstance(counted, DepthScaling):
+    rational = all(one.is_Rational for one in (counted.alpha, *map(counted.update_exponent, net.trained_of_block)))
+    if not rational and is_plain(linear) and isinstance(counted, DepthScaling):
         region, exponents = region_of(net, counted.alpha, counted.gamma, updates, alone)
-        moved = counted != scale and region.size > 0
-        point: tuple[sp.Expr, ...] | None = (counted.alpha, counted.gamma) if moved else None
+        point: tuple[sp.Expr, ...] = (counted.alpha, counted.gamma)
     else:
         for name in net.trained_of_block:
             if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
                 raise NotCovered(f"{name}: got alpha = {counted.alpha}, gamma = {counted.update_exponent(name)}; "
                                  "expected rational numbers, beside other exponents or optimizers with a memory")
-        (region, exponents), = exponents_of(program(net, linear, counted), (), updates, alone)
-        point = ()
-    matrices = MatrixVerdicts(net, counted, updates)
-    found, descent = judge_exponents(alpha, gamma, region, exponents, matrices,
-                                     point), linear if linear.weight_decay else SGD()
+        region, point = Region(0), ()
+        try:
+            exponents = exponents_there(training_terms(net, counted, linear), updates, alone or updates > 1)
+        except OwnLayers as regime:
+            exponents = in_every_depth(regime, 0)
+    matrices, descent = MatrixVerdicts(net, counted, updates), linear if linear.weight_decay else SGD()
+    found = judge_exponents(alpha, gamma, region, exponents, matrices, point)
     assumed = (FROZEN, SAMPLE, *by_optimizer(opt, scale, counted, net.trained_of_block),
                by_updates(exponents, updates, found.stable_at_init, alone))
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)

@@ -38,11 +38,11 @@ class Branches(NamedTuple):
     matrix_of: Callable[[TermEntry], str | None]
 
 
-ALIKE = Branches({}, lambda entry: None)
+ONE_MULTIPLIER = Branches({}, lambda entry: None)
 
 
 def exponents_of_kets(solution: SizeSolution, source: Program, step: int = 1, exact: bool = False,
-                      at_first: bool = True, branches: Branches = ALIKE) -> Exponents:
+                      at_first: bool = True, branches: Branches = ONE_MULTIPLIER) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
     What is attained by upper bounds alone is an upper bound itself. So is all that updates make where these outgrow
@@ -112,7 +112,7 @@ def value_times(value: Value, *weights: int) -> Value:
 class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, solution: SizeSolution, source: Program, step: int = 1, branches: Branches = ALIKE) -> None:
+    def __init__(self, solution: SizeSolution, source: Program, step: int = 1, branches: Branches = ONE_MULTIPLIER) -> None:
         self.branches = branches
         self.solution, self.source, self.step, self.reading = solution, source, step, solution.counted.reading
         self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting

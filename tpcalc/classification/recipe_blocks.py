@@ -8,7 +8,6 @@ from typing import Mapping
 
 import sympy as sp
 
-from ..orders import Region
 from ..parametrizations import Parametrization, Powers, Scaling
 from ..parametrizations.powers import Frozen
 from ..parametrizations.recipes import (
@@ -20,11 +19,9 @@ from ..programs.network import Network
 from ..programs.settings import Settings
 from .classify import classify
 from .counted import Judged
-from .exponents import exponents_by_matrix
 from .from_nothing import of_gate, of_zero
-from .matrices import MatrixVerdicts
 from .transformers import name_on_transformer
-from .verdict import Verdict, judge_exponents
+from .verdict import Verdict
 
 
 def scaled(b: Branch) -> sp.Expr:
@@ -66,27 +63,18 @@ Gammas = tuple[tuple[str, sp.Expr], ...]  # gamma by matrix
 def verdict_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> Verdict:
     """The verdict at exponents by matrix, with matrices of these names starting at zero."""
     net, own = BLOCKS[block], dict(gammas)
-    if not isinstance(net, ResNet):
-        return classify(block_exponents(alpha, own), net)
     if zero:
+        assert isinstance(net, ResNet)
         return of_zero(net, block_exponents(alpha, own), zero)
-    if len(own) == 1:
-        return classify(alpha, *own.values())
-    scale = block_exponents(alpha, own).over(own, ends=False)
-    common = next(iter(own.values())) if len(set(own.values())) == 1 else None
-    found, matrices = exponents_by_matrix(net, alpha, own), MatrixVerdicts(net, scale)
-    return judge_exponents(alpha, common, Region(0), found, matrices, ())
+    return classify(block_exponents(alpha, own), net)
 
 
 @lru_cache(maxsize=128)
 def name_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
     """The name of that verdict, for which no matrix needs to be counted by itself."""
-    net, own = BLOCKS[block], dict(gammas)
-    if not isinstance(net, ResNet):
-        return name_on_transformer(net, block_exponents(alpha, own))
-    if not net.vectors_of_block:
-        return verdict_on(block, alpha, gammas, zero).name
-    return judge_exponents(alpha, None, Region(0), exponents_by_matrix(net, alpha, own), None, ()).name
+    net = BLOCKS[block]
+    return verdict_on(block, alpha, gammas, zero).name if isinstance(net, ResNet) else name_on_transformer(
+        net, block_exponents(alpha, dict(gammas)))
 
 
 def verdict_past_zero(block: str) -> Verdict:
