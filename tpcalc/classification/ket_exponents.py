@@ -112,7 +112,8 @@ def value_times(value: Value, *weights: int) -> Value:
 class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, solution: SizeSolution, source: Program, step: int = 1, branches: Branches = ONE_MULTIPLIER) -> None:
+    def __init__(self, solution: SizeSolution, source: Program, step: int = 1,
+                 branches: Branches = ONE_MULTIPLIER) -> None:
         self.branches = branches
         self.solution, self.source, self.step, self.reading = solution, source, step, solution.counted.reading
         self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting

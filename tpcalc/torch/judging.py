@@ -30,7 +30,7 @@ Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedPowers:
     """Powers of the depth that a recipe has for parameters of layers that do what ``matrix`` does in its block."""
 
     given: Settings
@@ -38,18 +38,18 @@ class Expected:
 
     @property
     def branch(self) -> float:
-        """Of what a branch adds."""
+        """The power of what a branch adds."""
         return -float(self.given.alpha)
 
     @property
     def update(self) -> float:
-        """Of what one update of a layer changes in the stream, while eps is not felt."""
+        """The power of what one update of a layer changes in the stream, while eps is not felt."""
         bare = self.given.without_eps.without_decay
         return -float(bare.alpha + bare.gamma(self.matrix))
 
     @property
     def over(self) -> float | None:
-        """Of eps beside gradients, None where there is no eps, and where gradients go like no power of the depth, for
+        """The power of eps beside gradients, None where there is no eps, and where gradients go like no power of the depth, for
         the stream grows before training."""
         eps = self.given.eps(self.matrix)
         if eps is None or self.given.alpha < BEST.alpha:
@@ -58,7 +58,7 @@ class Expected:
 
     @property
     def share(self) -> float | None:
-        """Of the learning rate times the weight decay, None without one."""
+        """The power of the learning rate times the weight decay, None without one."""
         decay = self.given.decay_of(self.matrix)
         return None if decay is None else float(self.given.of(self.matrix, "lr") + decay)
 
@@ -132,12 +132,12 @@ class Measure:
                                      "updates of all layers together vanish with the depth: layers stay as they began"))
         return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
 
-    def _expected_update(self, inside: bool, given: Expected | None) -> float:
+    def _expected_update(self, inside: bool, given: ExpectedPowers | None) -> float:
         if not inside:
             return 0.0
         return -1.0 if given is None else given.update
 
-    def _against(self, p: str, inside: bool, branch: Power, update: Power, given: Expected, whole: bool,
+    def _against(self, p: str, inside: bool, branch: Power, update: Power, given: ExpectedPowers, whole: bool,
                  skipped: bool, deepest: list[Sizes]) -> list[Finding]:
         found = []
         expected = given.branch
@@ -175,7 +175,7 @@ class Measure:
         return []
 
     def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
-             given: Expected | None, depth: float) -> list[Finding]:
+             given: ExpectedPowers | None, depth: float) -> list[Finding]:
         eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
         if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
             return []
@@ -195,7 +195,7 @@ class Measure:
                         + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
 
     def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
-               given: Expected) -> list[Finding]:
+               given: ExpectedPowers) -> list[Finding]:
         """The share of a weight that one step's decay takes: learning rate times decay."""
         rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
         if rate is None or decay is None or not decay.is_known or given.given.optimizer == "adam":
@@ -231,7 +231,7 @@ class Measure:
         return []
 
 
-def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict[bool, Expected]:
+def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict[bool, ExpectedPowers]:
     """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
     is solved: of matrices that branches end with, and of others; known: is the optimizer known by its class, so that a
     published recipe can be for another one?
@@ -240,7 +240,7 @@ def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict
     """
     entry = settable(name)
     given = layer_settings(name, optimizer if known or entry.powers is None else entry.optimizer, optimizer)
-    return {ends: Expected(given, name_in(given, ends)) for ends in (True, False)}
+    return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
 
 
 def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:

@@ -20,7 +20,7 @@ from ..groups.factors import SIGN, checked_optimizer, is_last, layer_settings, n
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..parametrizations import Scaling
-from .judging import Expected
+from .judging import ExpectedPowers
 from .reading.building import Config, Make, NotRun, batch_for, draw_zeros, is_small, on_meta
 from .reading.claims import require
 from .reading.planned import planned
@@ -222,7 +222,7 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
         if entry.parameter.role == "stream factor":  # it multiplies the stream itself
             return float(entry.depth.lr)
         given = layer_settings(recipe, made.optimizer, entry.optimizer)
-        return Expected(given, name_in(given, is_last(entry.parameter))).update
+        return ExpectedPowers(given, name_in(given, is_last(entry.parameter))).update
 
     small = build(make, base, seed=0)
     found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(
