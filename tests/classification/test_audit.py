@@ -248,6 +248,6 @@ def test_audits_by_matrix_have_both_regimes() -> None:
     exponents = [tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": gamma}) for gamma in (0, 1)]
     assert found.outgrown == ("W2",) and "with eps in charge of W2" in str(found)
     charged = found.eps_in_charge
-    assert charged is not None and (found.name, charged.name) == tuple(
+    assert charged is not None and (found.called, charged.name) == tuple(
         tp.classify(one, net=net).name for one in exponents)
     assert charged.matrices["W2"].gamma == 1 and found.verdict.matrices["W2"].gamma == 0

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.groups.factors import RolePowers, width_powers
+from tpcalc.groups.factors import folded, width_powers
 from tpcalc.groups.names import Shape
 
 Shapes = dict[str, Shape]
@@ -180,7 +180,7 @@ def test_width_powers_are_those_of_tensor_programs_v() -> None:
     for optimizer, rates in (("sgd", (1, 0, -1)), ("adam", (0, -1, -1))):
         for role, init, rate in zip(("input", "hidden", "output"), (0, -0.5, -1), rates):
             powers = width_powers(roles[role], optimizer)
-            assert (float(powers.init), powers.lr) == (init, rate)
+            assert (float(powers.of("init", "n")), powers.of("lr", "n")) == (init, rate)
 
 
 def test_nothing_changes_at_the_base() -> None:
@@ -233,8 +233,8 @@ def test_forms_of_other_trainers() -> None:
 
 
 def test_folding_twice_is_not_asked_for() -> None:
-    powers = RolePowers(forward=-1)
-    assert powers.folded("sgd").forward == 0 and powers.folded("sgd").lr == -2 and powers.folded("adam").eps == 1
+    sgd, adam = (folded(tp.Powers({"L": -1}), optimizer) for optimizer in ("sgd", "adam"))
+    assert sgd.multiplier == {} and sgd.lr == {"L": -2} and adam.eps == {"L": 1}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])

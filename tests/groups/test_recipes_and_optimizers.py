@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import sympy as sp
@@ -60,24 +61,25 @@ def test_a_plan_sets_what_the_recipe_says_or_is_refused_by_what_was_given(name: 
     if entry.target is not None:
         target, own = entry.target, "signsgd" if optimizer == "muon" else optimizer
         for part in MATRICES.values():  # updates are as large as the scaling says, gradients carrying the multiplier
-            powers = plan.entry(f"h.3.{part}.weight").depth
-            moved = update_power(own, target.alpha, -powers.lr, -powers.eps if own in ADAMS else None)
-            assert (powers.init, moved) == (0, target.gamma)
-        assert plan.entry("h.3.mlp.fc2.weight").depth.forward == -target.alpha
+            of = partial(plan.entry(f"h.3.{part}.weight").powers.of, size="L")
+            moved = update_power(own, target.alpha, -of("lr"), -of("eps") if own in ADAMS else None)
+            assert (of("init"), moved) == (0, target.gamma)
+        assert plan.entry("h.3.mlp.fc2.weight").powers.of("multiplier", "L") == -target.alpha
         return
     given = set_on_block(entry)
     for matrix in given.powers:
         for part in (MATRICES.values() if len(given.powers) == 1 else [MATRICES[matrix]]):
-            powers, rate, decay = plan.entry(f"h.3.{part}.weight").depth, given.of(matrix, "lr"), given.decay_of(matrix)
-            assert (powers.init, powers.lr) == (given.of(matrix, "init"), rate)
+            of = partial(plan.entry(f"h.3.{part}.weight").powers.of, size="L")
+            rate, decay = given.of(matrix, "lr"), given.decay_of(matrix)
+            assert (of("init"), of("lr")) == (given.of(matrix, "init"), rate)
             if part in ("attn.o_proj", "mlp.fc2"):
-                assert powers.forward == given.branch
+                assert of("multiplier") == given.branch
             if decay is not None and optimizer != "adam":  # the share that a step takes is the source's
                 share = decay + (rate if given.decay == "decoupled" else 0)
-                assert powers.weight_decay + powers.lr == share
+                assert of("decay") + of("lr") == share
             eps, carries = given.eps(matrix), replace(given, gradient=None)
             if optimizer in ADAMS and eps is not None:  # eps beside gradients that carry the multiplier
-                assert powers.eps - carries.gradient_power(matrix) == eps - given.gradient_power(matrix)
+                assert of("eps") - carries.gradient_power(matrix) == eps - given.gradient_power(matrix)
 
 
 @pytest.mark.parametrize("name, optimizer", [pair for pair in PAIRS if named_recipe(pair[0]).powers is not None])
@@ -129,7 +131,8 @@ def test_eps_that_outgrows_gradients_is_a_note() -> None:
     outgrown = [name for name, said in notes.items() if any("outgrows" in one for one in said)]
     assert outgrown == ["depth-mup-fixed-eps"]
     plan = plan_shapes(shapes(2), shapes(8), "unit-scaling", "adam", forward="multiplier")
-    assert plan.entry("h.0.mlp.fc1.weight").depth.eps == -sp.Rational(1, 2) and plan.entry("emb.weight").depth.eps == 0
+    assert plan.entry("h.0.mlp.fc1.weight").powers.of("eps", "L") == -sp.Rational(1, 2)
+    assert plan.entry("emb.weight").powers.of("eps", "L") == 0
 
 
 @pytest.mark.parametrize("name, power", [("muon", 0), ("muon-spectral", 0), ("megatron-muon-unit-rms-norm", 0),

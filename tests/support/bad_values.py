@@ -240,7 +240,7 @@ INNER = {  # called by the package, on values of its own
         "update_exponent", "step_size")), "matrices by name, asked by a builder"),
     **dict.fromkeys((f"Parametrization.{name}" for name in ("over", "is_mup", "require_mup", "beyond_mup",
                                                             "with_exponents")), "asked by the package, of a network"),
-    **dict.fromkeys(("Powers.in_one", "Powers.of"), "asked by the package, by names of its own"),
+    **dict.fromkeys(("Powers.in_one", "Powers.of", "Powers.times"), "asked by the package, by names of its own"),
     "SGD.step": "arithmetic on anything that adds",
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
         "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
@@ -294,7 +294,6 @@ def instances() -> dict[str, Any]:
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0),
-        "MatrixAudit": tp.theory.audit_matrices(tp.Parametrization(depth={"W": tp.Powers(lr={"L": "-1/2"})})),
         "MatrixRecipe": tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W": 0})),
         "Citation": tp.theory.cite(run),
         "DepthLimit": limit,

@@ -8,14 +8,16 @@ from typing import Mapping
 
 import sympy as sp
 
+from .._checks import short
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
-from ..parametrizations import Scaling
+from ..parametrizations import Parametrization, Scaling
 from ..parametrizations.recipes import IN, MLP, OUT, NamedRecipe
-from ..programs import SGD
+from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
+from ..programs.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.from_zero import from_zero
 from ..programs.program import Program
 from ..programs.settings import Settings
@@ -23,7 +25,7 @@ from .advice import BEST, as_power, of_block, of_matrix
 from .counted import Judged
 from .crossover import far_away
 from .recipe import MEANING, named_recipe
-from .recipe_blocks import BLOCKS, block_exponents, name_on, set_on_block, verdict_past_zero, verdict_on
+from .recipe_blocks import block_exponents, name_on, set_on_block, verdict_past_zero, verdict_on
 from .recipe_changes import after_an_update, changes_to_depth_mup, moves, with_names
 from .verdict import Verdict
 
@@ -32,15 +34,14 @@ UNKNOWN = "from a depth on that is not known (tp.audit with sizes= says it for p
 
 @dataclass(frozen=True, repr=False)
 class RecipeAudit(Short, Aligned):
-    """What the powers of L of a named recipe come to on its own block.
+    """What the powers of L of a named recipe come to on its own block, or powers by parameter on a network.
 
-    block: in words; settings: what is set; alpha, gammas: the exponents that it is while eps is negligible, from the
-    first update on where something starts at zero;
-    decays: one step of weight decay takes a share L^-decay of a matrix, None without one; called: the name of the
-    verdict; outgrown: matrices whose gradients eps outgrows as depth grows; warnings: what falls short of Depth-muP;
-    changes: the least that makes it that; caveat: what of the source's block is not judged; width: the power of n by
-    which updates of square matrices exceed those that keep activations of order
-    one, of recipes that multiply updates with a factor of their own, else 0.
+    block: in words, or the network; settings: what is set; alpha, gammas: the exponents that it is while eps is
+    negligible, from the first update on where something starts at zero; decays: one step of weight decay takes a share
+    L^-decay of a matrix, None without one; called: the name of the verdict; outgrown: matrices whose gradients eps
+    outgrows as depth grows; warnings: what falls short of Depth-muP; changes: the least that makes it that; caveat:
+    what of the source's block is not judged; width: the power of n by which updates of square matrices exceed those
+    that keep activations of order one, of recipes that multiply updates with a factor of their own, else 0.
 
     >>> import tpcalc as tp
     >>> found = tp.named_recipes()["layerscale"]
@@ -65,21 +66,20 @@ class RecipeAudit(Short, Aligned):
     @property
     def called_in_charge(self) -> str:
         """The name of the verdict where eps outgrows the gradients of ``outgrown``, "" where it outgrows none."""
-        return name_on(self.block, *_counted(self.settings)) if self.outgrown else ""
+        return name_on(self.net, *_counted(self.settings)) if self.outgrown else ""
 
     @property
     def verdict(self) -> Verdict:
         """That of ``tp.classify`` at these exponents, on ``net``; of what starts at zero, on ``program``."""
         start = self.settings.without_eps
-        return verdict_on(self.block, *_counted(start)) if moves(after_an_update(start)) else verdict_past_zero(
-            self.block)
+        return verdict_on(self.net, *_counted(start)) if moves(after_an_update(start)) else verdict_past_zero(self.net)
 
     @property
     def eps_in_charge(self) -> Verdict | None:
         """The verdict where eps outgrows the gradients of ``outgrown``, None where it outgrows none."""
         if not self.outgrown:
             return None
-        return verdict_on(self.block, *_counted(self.settings))
+        return verdict_on(self.net, *_counted(self.settings))
 
     @property
     def far_away(self) -> str:
@@ -134,7 +134,7 @@ class RecipeAudit(Short, Aligned):
     @property
     def net(self) -> Judged:
         """The network that is judged; of norms that stand after a branch with these before it, as ``BLOCKS`` says."""
-        return BLOCKS[self.block]
+        return self.settings.net  # type: ignore[return-value]
 
     @cached_property
     def groups(self) -> dict[tuple[str, ...], dict[str, sp.Expr]]:
@@ -203,7 +203,13 @@ def audit_on_block(entry: NamedRecipe, optimizer: str | None = None) -> RecipeAu
     Raises ``ValueError`` for initial sizes of what its block is not homogeneous in, and for those that make branches of
     a layer differ in alpha.
     """
-    given = set_on_block(entry, optimizer)
+    given = set_on_block(entry, optimizer if entry.target is not None else None)
+    return replace(audit_settings(given, entry.name, entry.block, entry.sized), source=entry.source,
+                   caveat=entry.caveat, width=width_of(entry.factor))
+
+
+def audit_settings(given: Settings, name: str, block: str, sized: str = "") -> RecipeAudit:
+    """The audit of what is set for a network; sized: whose initial size makes alpha in place of a branch multiplier."""
     first, net = given.without_eps, given.net
     then = after_an_update(first)
     if moves(then):
@@ -212,15 +218,45 @@ def audit_on_block(entry: NamedRecipe, optimizer: str | None = None) -> RecipeAu
             f"{', '.join(names)}: {warning}" if len(gammas) > 1 else warning for warning, names in with_names(
                 {name: list(of_matrix(there, name, UNKNOWN)) for name in gammas}).items())]
         decays = {name: then.lost(name) if name in gammas else None for name in given.powers}
-        called = name_on(entry.block, *_counted(first))
+        called = name_on(net, *_counted(first))  # type: ignore[arg-type]
         outgrown = tuple(name for name in gammas if alpha >= BEST.alpha and there.outgrown(name))
     else:
         alpha, gammas, outgrown = sp.oo, dict.fromkeys(net.trained_of_block, sp.oo), ()
-        said = [f"{', '.join(entry.zero)} starts at zero, and gradients with it: nothing moves"]
-        decays, called = dict.fromkeys(given.powers), verdict_past_zero(entry.block).name
-    return RecipeAudit(entry.name, entry.block, given, alpha, gammas, decays, called, tuple(said),
-                       changes_to_depth_mup(given, entry.sized), entry.source, entry.caveat, width_of(entry.factor),
-                       outgrown)
+        said = [f"{', '.join(given.zero)} starts at zero, and gradients with it: nothing moves"]
+        decays, called = dict.fromkeys(given.powers), verdict_past_zero(net).name  # type: ignore[arg-type]
+    return RecipeAudit(name, block, given, alpha, gammas, decays, called, tuple(said),
+                       changes_to_depth_mup(given, sized), outgrown=outgrown)
+
+
+def audit_matrices(scale: Parametrization, net: Judged | None = None, optimizer: object = None) -> RecipeAudit:
+    """The audit of powers by parameter: the exponents that they are, in both regimes of eps.
+
+    scale: a ``tp.Parametrization`` of ``tp.Powers``; net: the network that these are for, default the linear residual
+    network; optimizer: one or its name, default gradient descent. Raises ``ValueError`` for anything else and for a
+    parametrization that has exponents already. Source: Tensor Programs VI, Definition 4.1 and section 5.
+
+    >>> import tpcalc as tp
+    >>> raw = {"branch": tp.Powers(multiplier={"L": -1}), "*": tp.Powers(eps={"L": -1}),
+    ...        "W2": tp.Powers(lr={"L": -1}, eps={"L": -1})}
+    >>> found = tp.theory.audit_matrices(tp.Parametrization(depth=raw), tp.ResNet("relu", "mlp"), "adam")
+    >>> found.where, found.called
+    ('alpha = 1, gamma = 0 of W1, gamma = 1 of W2', 'ODE limit')
+    """
+    if not isinstance(scale, Parametrization):
+        raise ValueError(f"scale: got {short(scale)}; expected a tp.Parametrization of powers by parameter")
+    if net is not None and not isinstance(net, (ResNet, Transformer)):
+        raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer or None")
+    if scale.parameters is None:
+        raise ValueError(f"scale: got {scale!r}, which has exponents; tp.classify judges these; expected powers by "
+                         "parameter, tp.Powers for every matrix")
+    net = ResNet() if net is None else net
+    given = settings_in_layers(scale, net, optimizer)
+    for name in given.powers:
+        for setting, power in given.said(name).items():
+            if not power.is_number:
+                raise ValueError(f"{setting}: got {power}; expected a real number, as a power of L")
+    exponents_of_powers(scale, net, optimizer).require_mup(ends=False)
+    return audit_settings(given, "powers by parameter", repr(net))
 
 
 def _counted(given: Settings) -> tuple[sp.Expr, tuple[tuple[str, sp.Expr], ...], tuple[str, ...]]:

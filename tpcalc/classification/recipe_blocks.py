@@ -60,26 +60,24 @@ Gammas = tuple[tuple[str, sp.Expr], ...]  # gamma by matrix
 
 
 @lru_cache(maxsize=128)
-def verdict_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> Verdict:
+def verdict_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> Verdict:
     """The verdict at exponents by matrix, with matrices of these names starting at zero."""
-    net, own = BLOCKS[block], dict(gammas)
+    scale = block_exponents(alpha, dict(gammas))
     if zero:
         assert isinstance(net, ResNet)
-        return of_zero(net, block_exponents(alpha, own), zero)
-    return classify(block_exponents(alpha, own), net)
+        return of_zero(net, scale, zero)
+    return classify(scale, net)
 
 
 @lru_cache(maxsize=128)
-def name_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
+def name_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
     """The name of that verdict, for which no matrix needs to be counted by itself."""
-    net = BLOCKS[block]
-    return verdict_on(block, alpha, gammas, zero).name if isinstance(net, ResNet) else name_on_transformer(
+    return verdict_on(net, alpha, gammas, zero).name if isinstance(net, ResNet) else name_on_transformer(
         net, block_exponents(alpha, dict(gammas)))
 
 
-def verdict_past_zero(block: str) -> Verdict:
+def verdict_past_zero(net: Judged) -> Verdict:
     """The verdict behind a number that starts at 0 and, moved along its gradient, stays there."""
-    net = BLOCKS[block]
     assert isinstance(net, ResNet)
     return of_gate(net, dict.fromkeys(net.matrices_of_block, sp.Integer(0)))
 

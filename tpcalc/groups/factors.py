@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import Mapping
 
 import sympy as sp
 
@@ -28,29 +29,19 @@ DEPTH = "tensor_programs_vi/definition_41"
 WIDTH = "meta_principled/translation"
 
 
-@dataclass(frozen=True)
-class RolePowers:
-    """Powers of one growing variable: of the initial size, the learning rate, eps and the weight decay of a parameter,
-    and of a multiplier in the forward pass."""
+OneSize = Mapping[str, sp.Expr]  # by setting, powers of one growing variable
 
-    init: sp.Expr = ZERO
-    lr: sp.Expr = ZERO
-    eps: sp.Expr = ZERO
-    weight_decay: sp.Expr = ZERO
-    forward: sp.Expr = ZERO
 
-    def plus(self, other: "RolePowers") -> "RolePowers":
-        """The powers of a product."""
-        return RolePowers(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+def folded(powers: Powers, optimizer: str) -> Powers:
+    """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
 
-    def folded(self, optimizer: str) -> "RolePowers":
-        """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
-
-        Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients;
-        eps goes with gradients, and a step's decay takes the share that it took.
-        """
-        rate = self.forward * (1 + _degree(optimizer))
-        return RolePowers(self.init + self.forward, self.lr + rate, self.eps - self.forward, self.weight_decay - rate)
+    Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients; eps
+    goes with gradients, and a step's decay takes the share that it took.
+    """
+    front = powers.multiplier
+    less = {size: -power for size, power in front.items()}
+    rate = {size: power * (1 + _degree(optimizer)) for size, power in front.items()}
+    return powers.times(Powers(less, front, rate, less, {size: -power for size, power in rate.items()}))
 
 
 @lru_cache(maxsize=None)
@@ -147,14 +138,14 @@ def one_eps(name: str | Scaling) -> bool:
     return named_recipe(name).target is None
 
 
-def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> RolePowers:
+def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> Powers:
     """Powers of the depth: those of the recipe in layers, none outside of them.
 
     A recipe that is published with one eps for all parameters has it outside of layers too.
     """
     own = optimizer_of_role(parameter, optimizer)
     if parameter.role == "stream factor":  # updates of all layers' factors are aligned, and no multiplier scales them
-        return RolePowers(lr=sp.Integer(-1))
+        return Powers(lr={"L": -1})
     found, last = layer_settings(name, optimizer, own), is_last(parameter)
     matrix = name_in(found, last)
     eps = found.eps(matrix)
@@ -162,103 +153,96 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> R
     if not parameter.in_layers:
         published = named_recipe(name)
         outside = None if published.powers is None else set_on_block(published).eps(matrix)
-        return RolePowers(eps=(eps if outside is None else outside) if one_eps(name) and own in ADAMS else ZERO)
+        return Powers(eps={"L": eps if outside is None else outside}) if one_eps(name) and own in ADAMS else Powers()
     init = found.of(matrix, "init") if parameter.is_matrix or last else ZERO  # a bias behind a matrix adds as it does
-    return RolePowers(init, found.of(matrix, "lr"), eps if own in ADAMS else ZERO,
-                      found.decay_of(matrix) or ZERO, found.branch if last else ZERO)
-
-
-@dataclass(frozen=True)
-class Growth:
-    """What grows, from base to target: "L", "n", "fan-in", "fan-out" or a number of the forward pass, by a factor; and
-    the powers of it that a parameter's settings have."""
-
-    symbol: str
-    factor: float
-    powers: RolePowers
+    return Powers({"L": found.branch if last else ZERO}, {"L": init}, {"L": found.of(matrix, "lr")},
+                  {"L": eps} if own in ADAMS else None, {"L": found.decay_of(matrix) or ZERO})
 
 
 def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,
-                  factor: sp.Expr | None = None) -> tuple[Growth, ...]:
-    """What grows of a parameter with the width, and the powers of it: n where all that grows does as the width does,
-    and else fan-in and fan-out by themselves. Of a router, as of a head, fan-in alone grows.
+                  factor: sp.Expr | None = None) -> tuple[Powers, dict[str, float]]:
+    """Powers of what grows of a parameter with the width, and by what it grows: n where all that grows does as the
+    width does, and else fan-in and fan-out by themselves. Of a router, as of a head, fan-in alone grows.
 
     Matrices that keep activations of order one start like fan-in^(-1/2) where fan-out grows as much or more; where it
     grows less, updates outgrow initial products, which are the smaller for it.
     """
     if parameter.use is None:
-        return (Growth("n", width, width_powers(parameter, optimizer, shared_eps, factor)),) if width != 1 else ()
+        return (width_powers(parameter, optimizer, shared_eps, factor), {"n": width}) if width != 1 else (Powers(), {})
     use, own = parameter.use, optimizer_of_role(parameter, optimizer)
     uniform = {use.fan_in, use.fan_out} <= {1, width}
     if factor is not None and own == SIGN and use.fan_in != use.fan_out:
         raise NotCovered(f"{parameter.pattern}: fan-in grows by {use.fan_in:g} and fan-out by {use.fan_out:g}, with a "
                          "recipe that multiplies updates by a factor of them; expected both to grow alike")
-    ins, outs = _fan_powers(parameter, own, use.fan_out >= use.fan_in)
-    fans = tuple(Growth("n" if uniform else name, grown, powers) for name, grown, powers in (
-        ("fan-in", use.fan_in, ins), ("fan-out", use.fan_out, outs)) if grown != 1)
-    if uniform and len(fans) == 2:
-        fans = (Growth("n", width, fans[0].powers.plus(fans[1].powers)),)
-    if factor is not None and own == SIGN and fans:
-        power = width_of(factor)
-        fans = (*fans, Growth("n", width, RolePowers(lr=-power, weight_decay=power)))
+    powers, growth = Powers(), dict[str, float]()
+    for size, grown, each in zip(("fan_in", "fan_out"), (use.fan_in, use.fan_out),
+                                 _fan_powers(parameter, own, use.fan_out >= use.fan_in)):
+        if grown != 1:
+            name = "n" if uniform else size
+            powers, growth[name] = powers.times(_in(name, each)), grown
+    if factor is not None and own == SIGN and growth:
+        power, growth["n"] = width_of(factor), width
+        powers = powers.times(_in("n", {"lr": -power, "decay": power}))
     if shared_eps and own in ADAMS and width != 1:
-        smallest = _width_powers(1, False, own).eps
-        fans = (*(replace(one, powers=replace(one.powers, eps=ZERO)) for one in fans),
-                Growth("n", width, RolePowers(eps=smallest)))
-    return fans
+        powers, growth["n"] = replace(powers, eps={"n": _width_powers(1, False, own)["eps"]}), width
+    return powers, growth
 
 
-def _fan_powers(parameter: Parameter, own: str, out_grows_more: bool) -> tuple[RolePowers, RolePowers]:
+def _in(size: str, powers: OneSize) -> Powers:
+    return Powers.in_one(size, size, powers)
+
+
+def _fan_powers(parameter: Parameter, own: str, out_grows_more: bool) -> tuple[OneSize, OneSize]:
     """Powers of fan-in and of fan-out: those of a head, of which fan-in alone grows, and those of an embedding; both
     together are those of a hidden matrix."""
     if parameter.role == "tied":
-        return RolePowers(forward=_width_powers(2, False, own).init), _width_powers(0, False, own)
+        return {"multiplier": _width_powers(2, False, own)["init"]}, _width_powers(0, False, own)
     if not parameter.is_matrix:
-        return RolePowers(), _width_powers(0, True, own)
+        return {}, _width_powers(0, True, own)
     ins, outs, both = (_width_powers(layer, False, own) for layer in (2, 0, 1))
     if own == SIGN:  # orthogonal directions, of spectral norm 1, where fan-out over fan-in, to the power 1/2, is wanted
-        ins, outs = replace(ins, lr=both.init, weight_decay=-both.init), replace(outs, lr=-both.init,
-                                                                                 weight_decay=both.init)
-    start = (both.init, ZERO) if out_grows_more else (ins.init, both.init - ins.init)
-    return replace(ins, init=start[0]), replace(outs, init=start[1])
+        ins, outs = ({**one, "lr": power, "decay": -power} for one, power in ((ins, both["init"]),
+                                                                              (outs, -both["init"])))
+    start = (both["init"], ZERO) if out_grows_more else (ins["init"], both["init"] - ins["init"])
+    return {**ins, "init": start[0]}, {**outs, "init": start[1]}
 
 
 def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
-                 factor: sp.Expr | None = None) -> RolePowers:
+                 factor: sp.Expr | None = None) -> Powers:
     """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer.
 
     shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
     orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises
     ``ValueError`` for such a factor and a matrix of which not all dimensions grow.
     """
-    found = _own_width_powers(parameter, optimizer)
-    if factor is not None and optimizer_of_role(parameter, optimizer) == SIGN:
+    found, own = _own_width_powers(parameter, optimizer), optimizer_of_role(parameter, optimizer)
+    if factor is not None and own == SIGN:
         if not all(parameter.grows):
             raise ValueError(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow,"
                              " with a recipe that multiplies updates by a factor of them; expected matrices of "
                              "layers that grow as a whole")
-        return replace(found, lr=found.lr - width_of(factor), weight_decay=found.weight_decay + width_of(factor))
-    if shared_eps and optimizer_of_role(parameter, optimizer) in ADAMS:
-        return replace(found, eps=_width_powers(1, False, optimizer_of_role(parameter, optimizer)).eps)
-    return found
+        return _in("n", found).times(_in("n", {"lr": -width_of(factor), "decay": width_of(factor)}))
+    if shared_eps and own in ADAMS:
+        return _in("n", {**found, "eps": _width_powers(1, False, own)["eps"]})
+    return _in("n", found)
 
 
-def _own_width_powers(parameter: Parameter, optimizer: str) -> RolePowers:
+def _own_width_powers(parameter: Parameter, optimizer: str) -> OneSize:
     own = optimizer_of_role(parameter, optimizer)
     if own == SIGN:  # matrices whose direction is orthogonal move by their own size at any width
-        return RolePowers(init=_width_powers(1, False, SIGN).init)
+        return {"init": _width_powers(1, False, SIGN)["init"]}
     fixed = not parameter.is_matrix and not any(parameter.grows)
     if fixed:
         return _width_powers(2, True, own)
     layer = {"hidden": 1, "branch output": 1, "output": 2}.get(parameter.role, 0)
     found = _width_powers(layer, not parameter.is_matrix, own)
     if parameter.role == "tied":  # the head reads it with the multiplier that an output matrix carries in its entries
-        found = RolePowers(found.init, found.lr, found.eps, found.weight_decay, _width_powers(2, False, own).init)
+        return {**found, "multiplier": _width_powers(2, False, own)["init"]}
     return found
 
 
 @lru_cache(maxsize=None)
-def _width_powers(layer: int, vector: bool, optimizer: str) -> RolePowers:
+def _width_powers(layer: int, vector: bool, optimizer: str) -> OneSize:
     """Powers for layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
 
     Rates are those of gradient descent; other optimizers move weights by as much. What an output is made of is of order
@@ -274,7 +258,7 @@ def _width_powers(layer: int, vector: bool, optimizer: str) -> RolePowers:
     gradient = ZERO if layer == 2 else init(2)
     lr = -faithful_rate(optimizer, -(rate + gradient), -gradient, -gradient)
     start = (ZERO if layer == 2 else -scaling.p[layer] / 2) if vector else init(layer)
-    return RolePowers(start, lr, gradient if optimizer in ADAMS else ZERO, -lr)
+    return {"init": start, "lr": lr, "eps": gradient if optimizer in ADAMS else ZERO, "decay": -lr}
 
 
 def checked_optimizer(value: object) -> str:

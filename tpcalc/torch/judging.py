@@ -49,8 +49,8 @@ class ExpectedPowers:
 
     @property
     def over(self) -> float | None:
-        """The power of eps beside gradients, None where there is no eps, and where gradients go like no power of the depth, for
-        the stream grows before training."""
+        """The power of eps beside gradients, None where there is no eps, and where gradients go like no power of the
+        depth, for the stream grows before training."""
         eps = self.given.eps(self.matrix)
         if eps is None or self.given.alpha < BEST.alpha:
             return None

@@ -220,7 +220,7 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
         if not entry.parameter.in_layers:
             return 0.0
         if entry.parameter.role == "stream factor":  # it multiplies the stream itself
-            return float(entry.depth.lr)
+            return float(entry.powers.of("lr", "L"))
         given = layer_settings(recipe, made.optimizer, entry.optimizer)
         return ExpectedPowers(given, name_in(given, is_last(entry.parameter))).update
 
