@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from tpcalc.classification import recipe_table
 from tpcalc.programs.by_parameter import exponents_of_powers, settings_in_layers
-from tpcalc.classification.role_table import gradient_power
+from tpcalc.parametrizations.width import gradient_power
 from tpcalc.width.sizes.measure import measure
 from tpcalc.width.sizes.perceptron import perceptron
 

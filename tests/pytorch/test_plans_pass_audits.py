@@ -85,5 +85,20 @@ def test_what_a_plan_sets_passes_its_audit(name: str, optimizer: str, make: Any)
     assert found.ok, str(found)
 
 
+@pytest.mark.parametrize("init", [0, "-1/2"])
+def test_powers_of_ones_own_pass_too(init: Any) -> None:
+    scale = tp.Parametrization(depth={"branch": tp.Powers(multiplier={"L": "-1/4"}), "*": tp.Powers(lr={"L": "-1/2"}),
+                                      "last": tp.Powers(init={"L": init}, lr={"L": "-3/4"})})
+    plans = {n: tpt.plan(mlp, dict(depth=4), dict(depth=n), scale, "adamw") for n in (4, 16)}
+
+    def trained(model: Any) -> Any:
+        return torch.optim.AdamW(plans[len(model.layers)].groups(model, lr=1e-3))
+
+    found = tpt.audit(lambda depth: plans[depth].init_(mlp(depth)), trained, recipe=scale, depth_key="depth")
+    assert found.ok, str(found)
+    other = tp.Parametrization(depth={"*": tp.Powers(lr={"L": "-1/2"}), "last": tp.Powers(lr={"L": "-1/2"})})
+    assert not tpt.audit(lambda depth: plans[depth].init_(mlp(depth)), trained, recipe=other, depth_key="depth").ok
+
+
 def test_most_recipes_are_settings_of_parameters() -> None:
     assert len(NAMES) - len(REFUSED) >= 17 and set(REFUSED) < set(NAMES)

@@ -10,10 +10,12 @@ from .. import _checks
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
+from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization
 from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
-from ..parametrizations.recipes import NAMED, NamedRecipe
+from ..parametrizations.recipes import LAYER, NAMED, NamedRecipe
 from ..programs import ResNet
+from ..programs.by_parameter import BRANCH, LAST
 from ..programs.faithful import DECAYS, optimizer_name
 from ..programs.networks import NETWORKS, Network
 from ..programs.settings import WITH_EPS, Settings
@@ -141,7 +143,7 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
         found = set_on_block(entry, asked or "adam")
         decays = {kind: power for kind in DECAYS if (power := found.visible_decay(MATRIX, kind)) is not None}
     else:
-        found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer))
+        found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer or "adam"))
     assumed = "" if asked is None else assumed_of_decay(entry, asked)
     return Recipe(entry.name, found, decays, depth=depth, base_depth=base_depth, source=entry.source,
                   caveat="; ".join(filter(None, (entry.caveat, assumed))))
@@ -152,7 +154,7 @@ def published_optimizer(entry: NamedRecipe, optimizer: str) -> str:
 
     Raises ``ValueError`` for one that it was not published for.
     """
-    if optimizer != entry.optimizer and not {optimizer, entry.optimizer} <= set(WITH_EPS):
+    if entry.optimizer and optimizer != entry.optimizer and not {optimizer, entry.optimizer} <= set(WITH_EPS):
         raise ValueError(f"optimizer: got {optimizer!r}, for which {entry.name!r} was not published; expected its "
                          f"own, which print(tp.named_recipes()[{entry.name!r}]) names, or a recipe that is solved for "
                          "any optimizer: " + ", ".join(repr(one.name) for one in NAMED if one.target is not None))
@@ -193,11 +195,22 @@ def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:
 
 
 def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
-    """The data of a named recipe, or of a depth scaling that stands for one.
+    """The data of a named recipe, or of a depth scaling, or of powers of L by role, that stands for one.
 
     Raises ``ValueError`` with the names there are, and for scalings whose constants are not 1, whose matrices have
     exponents of their own, or which are not muP in width.
+
+    >>> from tpcalc.parametrizations import Powers
+    >>> named_recipe(Parametrization(depth={"*": Powers(lr={"L": -1}), "last": Powers(init={"L": "-1/2"})})).name
+    'powers of *, last'
     """
+    if isinstance(name, Parametrization) and name.of_depth_alone and name.width == "muP":
+        given = name.parameters or {}
+        if not set(given) <= {BRANCH, LAST, "*"}:
+            raise NotCovered(f"name: got powers of {', '.join(given)}; expected those of '*' and of {LAST!r}, what "
+                             f"branches end with, for any matrices of layers, and a multiplier for {BRANCH!r}")
+        return NamedRecipe(f"powers of {', '.join(given)}", "powers by role", "as given", given, optimizer="",
+                           block=LAYER)
     if isinstance(name, Parametrization):
         if name.parameters is not None or name.own or not name.is_mup(ends=False):
             raise ValueError(f"name: got {_checks.short(name)}; expected one exponent for all matrices, and muP in "

@@ -39,7 +39,7 @@ BLOCKS: dict[str, Judged] = {
 
 def set_on_block(entry: NamedRecipe, optimizer: str | None = None) -> Settings:
     """What a recipe sets for everything that a layer of its own block has; optimizer: None for its own."""
-    net, own = BLOCKS[entry.block], entry.optimizer if optimizer is None else optimizer
+    net, own = BLOCKS[entry.block], optimizer or entry.optimizer or "adam"
     if entry.powers is None:
         assert entry.target is not None
         return realized_settings(net, own, entry.target)

@@ -12,8 +12,7 @@ from .._shown import Short, Tabled, text_table
 from .._types import Number, Fields, Value
 from ..parametrizations import DepthScaling, Powers, WidthScaling, width_recipe
 from ..parametrizations.powers import ROLES
-from ..parametrizations.width import gradient_power
-from ..programs.faithful import faithful_rate, update_power
+from ..programs.by_parameter import powers_of_role
 from ..width.family import meta_principled
 from .advice import as_power
 from ..programs import ResNet
@@ -118,16 +117,13 @@ def _together(wide: Settings, deep: Settings) -> Powers:
 def _in_width(column: RoleColumn, role: str, optimizer: str, s: sp.Expr) -> Settings:
     """Powers of n, with all initial variances critical, so that hidden vectors are of order one."""
     scaling = column.width(s)
-    a, b, c = scaling.abc()
+    a, b, _ = scaling.abc()
     i = ROLES.index(role)
-    init, multiplier = -b[i], -a[i]
     if column.left:
-        return {"init": init, "multiplier": multiplier, "lr": 0, "eps": 0, "decay": 0}
-    gradient = gradient_power(scaling, role) + a[i]  # of the raw matrix, n^-this
-    moved = update_power("sgd", gradient, c)
-    rate = -c if optimizer == "sgd" else -faithful_rate(optimizer, moved, gradient, gradient)
-    return {"init": init, "multiplier": multiplier, "lr": rate, "eps": -gradient if optimizer == "adam" else None,
-            "decay": -rate}
+        return {"init": -b[i], "multiplier": -a[i], "lr": 0, "eps": 0, "decay": 0}
+    found = powers_of_role(scaling, role, optimizer, -a[i])
+    powers: Settings = {name: found.of(name, "n") for name in ROWS}
+    return powers if optimizer == "adam" else {**powers, "eps": None}
 
 
 def _in_depth(column: RoleColumn, role: str, optimizer: str) -> Settings:

@@ -16,8 +16,10 @@ from ..classification.recipe_blocks import set_on_block
 from ..errors import NotCovered
 from ..parametrizations import Powers, Scaling, width_recipe
 from ..parametrizations.recipes import POST_NORM, NamedRecipe
+from ..parametrizations.powers import ROLES
+from ..programs.by_parameter import powers_of_role
 from ..programs.carried import carried
-from ..programs.faithful import direction_power, faithful_rate
+from ..programs.faithful import direction_power
 from ..programs.settings import WITH_EPS as ADAMS, Settings
 from .roles import Parameter
 
@@ -135,7 +137,8 @@ def assumed(name: str | Scaling, optimizer: str) -> list[str]:
 
 def one_eps(name: str | Scaling) -> bool:
     """Is the recipe published with one eps for all parameters? In those that are derived it goes with gradients."""
-    return named_recipe(name).target is None
+    entry = named_recipe(name)
+    return entry.powers is not None and bool(entry.optimizer)
 
 
 def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> Powers:
@@ -155,7 +158,8 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> P
         outside = None if published.powers is None else set_on_block(published).eps(matrix)
         return Powers(eps={"L": eps if outside is None else outside}) if one_eps(name) and own in ADAMS else Powers()
     init = found.of(matrix, "init") if parameter.is_matrix or last else ZERO  # a bias behind a matrix adds as it does
-    return Powers({"L": found.branch if last else ZERO}, {"L": init}, {"L": found.of(matrix, "lr")},
+    front = found.of(matrix, "multiplier") + (found.branch if last else ZERO)
+    return Powers({"L": front}, {"L": init}, {"L": found.of(matrix, "lr")},
                   {"L": eps} if own in ADAMS else None, {"L": found.decay_of(matrix) or ZERO})
 
 
@@ -243,22 +247,12 @@ def _own_width_powers(parameter: Parameter, optimizer: str) -> OneSize:
 
 @lru_cache(maxsize=None)
 def _width_powers(layer: int, vector: bool, optimizer: str) -> OneSize:
-    """Powers for layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
-
-    Rates are those of gradient descent; other optimizers move weights by as much. What an output is made of is of order
-    one, and all gradients behind the output matrix have its size.
-    """
-    scaling = width_recipe("muP", 3).canonical()
-    fan_in = (0, 1, 1)
-
-    def init(i: int) -> sp.Expr:
-        return -(scaling.p[i] + fan_in[i]) / 2
-
-    rate = scaling.r - scaling.q[layer] - (0 if vector else fan_in[layer])
-    gradient = ZERO if layer == 2 else init(2)
-    lr = -faithful_rate(optimizer, -(rate + gradient), -gradient, -gradient)
-    start = (ZERO if layer == 2 else -scaling.p[layer] / 2) if vector else init(layer)
-    return {"init": start, "lr": lr, "eps": gradient if optimizer in ADAMS else ZERO, "decay": -lr}
+    """Powers for layer 0, 1 or 2 of a perceptron that is muP: its matrix, or a vector beside it; one of outputs starts
+    as it is."""
+    found = powers_of_role(width_recipe("muP", 3), ROLES[layer], optimizer, vector=vector)
+    start = ZERO if vector and layer == 2 else found.of("init", "n")
+    return {"init": start, "lr": found.of("lr", "n"), "eps": found.of("eps", "n") if optimizer in ADAMS else ZERO,
+            "decay": found.of("decay", "n")}
 
 
 def checked_optimizer(value: object) -> str:

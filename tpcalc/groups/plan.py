@@ -172,7 +172,7 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         as in ``find_roles``.
     recipe:
         a name of ``tp.named_recipes()`` for the depth, or a ``tp.DepthScaling``, or a ``tp.Parametrization`` that is
-        muP in width and has one exponent for all matrices.
+        muP in width and has one exponent for all matrices, or powers of L for "branch", "*" and "last".
     optimizer:
         "sgd", "momentum", "adam", "adamw", "lion" with its decoupled weight decay, or "muon" for the matrices of layers
         with AdamW for the rest.

@@ -31,11 +31,11 @@ class NamedRecipe:
     """A recipe from a source.
 
     powers: of L, what it sets for the parameters of a layer, by name, role or pattern as in ``tp.Parametrization``;
-    None where target is given, a depth scaling that has to be realized for the optimizer asked for. decay: what its
-    weight decay does; gradient: the power of all gradients, where a backward pass has a scale of its own. zero: what
-    starts at zero; sized: whose initial size makes alpha, where no branch multiplier is set. block: the source's, as
-    far as there are verdicts on it; caveat: what of the source's block that is not; factor: what updates are multiplied
-    with, by the matrix's fan-out and fan-in.
+    None where target is given, a depth scaling that has to be realized for the optimizer asked for. optimizer: that of
+    the source, "" for any; decay: what its weight decay does; gradient: the power of all gradients, where a backward
+    pass has a scale of its own. zero: what starts at zero; sized: whose initial size makes alpha, where no branch
+    multiplier is set. block: the source's, as far as there are verdicts on it; caveat: what of the source's block that
+    is not; factor: what updates are multiplied with, by the matrix's fan-out and fan-in.
     """
 
     name: str

@@ -6,6 +6,7 @@ formula [tensor_programs_vi/definition_41]. What counts is how large W is, and b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Mapping, Sequence
 
@@ -73,6 +74,8 @@ def settings_in_layers(scale: Parametrization, net: Network, optimizer: object =
     """What powers by parameter set for the layers of a network; more: as in ``Settings``."""
     given = dict(scale.parameters or {})
     branch, *fronts = (_in_front(key, given.get(key, Powers())) for key in (BRANCH, *net.branch_kinds))
+    if len(set(fronts)) == 1:  # all branches are multiplied alike
+        branch, fronts = branch + fronts[0], []
     powers = {name: one for name, one in named_powers(given, net).items() if name in net.trained_of_block}
     return Settings(net, Frozen(powers), optimizer_name("sgd" if optimizer is None else optimizer), branch,
                     fronts=tuple(fronts), **more)
@@ -149,12 +152,27 @@ def powers_by_parameter(scale: Scaling, net: Network, optimizer: object = None) 
         rates |= {end: -faithful_rate(name, whole.update_exponent(end), sp.Integer(0))
                   for end in EMBEDDING_READOUT_FAMILIES}
     for parameter, rate in rates.items():
-        role = _role(parameter, net)
-        i, gradient = ROLES.index(role), gradient_power(width, role)
-        moved = sp.expand(gradient + width.q[i] + FAN_IN[role] - width.r)
-        found[parameter] = Powers(init={"n": sp.expand(-(width.p[i] + FAN_IN[role]) / 2)},
-                                  lr={"n": -faithful_rate(name, moved, gradient), "L": rate})
+        wide = powers_of_role(width, _role(parameter, net), name)
+        found[parameter] = replace(wide, lr={**wide.lr, "L": rate}, eps=None, decay=None)
     return found
+
+
+def powers_of_role(scaling: WidthScaling, role: str, optimizer: str, multiplier: sp.Expr = sp.Integer(0),
+                   vector: bool = False) -> Powers:
+    """What a width scaling sets for "input", "hidden" or "output" in powers of n, with n^multiplier in front; vector:
+    of one beside the matrix.
+
+    Learning rates move weights as far as its own move them by gradient descent, eps goes with gradients, and the
+    decoupled weight decay stays visible.
+
+    >>> powers_of_role(width_recipe("muP", 3), "hidden", "adam")
+    Powers(multiplier={}, init={'n': -1/2}, lr={'n': -1}, eps={'n': -1}, decay={'n': 1})
+    """
+    i, fan_in = ROLES.index(role), sp.Integer(0) if vector else FAN_IN[role]
+    gradient, moved = gradient_power(scaling, role) - multiplier, scaling.q[i] + fan_in - scaling.r  # as n^-(this)
+    rate = sp.expand(-faithful_rate(optimizer, gradient_power(scaling, role) + moved + multiplier, gradient, gradient))
+    start = sp.expand(-(scaling.p[i] + fan_in) / 2 - multiplier)
+    return Powers(*({"n": power} for power in (multiplier, start, rate, sp.expand(-gradient), -rate)))
 
 
 def _role(name: str, net: Network) -> str:

@@ -239,7 +239,7 @@ def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict
     Raises ``ValueError`` for a published recipe that is not for this optimizer.
     """
     entry = settable(name)
-    given = layer_settings(name, optimizer if known or entry.powers is None else entry.optimizer, optimizer)
+    given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, optimizer)
     return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
 
 
