@@ -52,17 +52,16 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     return exponents_of_powers(scale, net, name, fixed=("eps", "decay"))
 
 
-def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object = None, eps: bool = False,
-                        fixed: tuple[str, ...] = (), alpha: sp.Expr | None = None) -> Parametrization:
-    """The exponents that powers by parameter are, while eps is negligible beside gradients, or with it as it is; fixed:
-    what is the same at every depth; alpha: of what branches of different sizes are said beside."""
-    found = settings_in_layers(scale, net, optimizer)
+def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object = None, fixed: tuple[str, ...] = (),
+                        alpha: sp.Expr | None = None) -> Parametrization:
+    """The exponents that powers by parameter are while eps is negligible beside gradients; fixed: what is the same at
+    every depth; alpha: beside which branches of different sizes are said."""
+    found = settings_in_layers(scale, net, optimizer).without_eps
     given = named_powers(scale.parameters or {}, net)
     for name, one in given.items():
         _require_fixed(name, one, fixed)
         _require_fixed(name, one, ("eps", "decay"), "n")
-    judged = found if eps else found.without_eps
-    depth: dict[str, Value] = {"alpha": judged.alpha if alpha is None else alpha, **judged.gammas}
+    depth: dict[str, Value] = {"alpha": found.alpha if alpha is None else alpha, **found.gammas}
     for name in given.keys() - set(net.trained_of_block):
         _require_fixed(name, given[name], ("multiplier", "init"), "L")
         depth[name] = update_power(found.optimizer, sp.Integer(0), -given[name].of("lr", "L"))
@@ -123,7 +122,7 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
             found[name] = given[max(fits, key=lambda key: fits[key])]
     missing, others = [name for name in trained if name not in found], [key for key in given if key not in used]
     if missing or others:
-        raise ValueError(f"width: got powers of {', '.join(given)}; " + (
+        raise ValueError(f"scale: got powers of {', '.join(given)}; " + (
             f"{', '.join(others)} is none of the network's" if others else f"there are none of {', '.join(missing)}")
             + f"; expected those of {', '.join(trained)}, of roles ({', '.join((*ROLES, LAST))}), or patterns")
     return found
