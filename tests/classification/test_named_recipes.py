@@ -10,12 +10,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification import table
-from tpcalc.classification.own_block import RecipeAudit, audit_on_block, width_of
-from tpcalc.classification.recipe_blocks import BLOCKS, set_on_block
+from tpcalc.classification.own_block import RecipeAudit, audit_on_block
+from tpcalc.recipes.blocks import BLOCKS, set_on_block
 from tpcalc.programs.by_parameter import settings_in_layers
 from tpcalc.programs.faithful import update_power
-from tpcalc.parametrizations.recipes import (
-    BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe)
+from tpcalc.recipes.named import (
+    BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe, width_of)
 
 OO = float("inf")
 LAST = [1, 1, 1, 0, 1, 0]  # matrices of attention and MLP, 0 where a branch ends with it

@@ -12,7 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.classification.own_block import RecipeAudit, audit_on_block, audit_on_mlp
 from tpcalc.interpreters.dense import run_dense
-from tpcalc.parametrizations.recipes import NAMED, POST_NORM
+from tpcalc.recipes.named import NAMED, POST_NORM
 from tpcalc.programs.indices import POSITIONS, L, T
 
 JUDGED = ("gpt-2", "gpt-2-smaller-lr", "completep", "branch-only", "depth-mup-fixed-eps", "unit-scaling",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy as sp
 
-from tpcalc.classification.advice import as_power
+from tpcalc.parametrizations.powers import as_power
 from tpcalc.programs.faithful import decay_fate, decay_power
 from tpcalc.parametrizations import Powers
 from tpcalc.parametrizations.powers import Frozen

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.classification.recipe import named_recipe
+from tpcalc.recipes.recipe import named_recipe
 from tpcalc.groups.factors import folded, width_powers
 from tpcalc.groups.names import Shape
 

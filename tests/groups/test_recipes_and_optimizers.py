@@ -10,13 +10,13 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.recipe_blocks import set_on_block
-from tpcalc.classification.recipe import named_recipe
+from tpcalc.recipes.blocks import set_on_block
+from tpcalc.recipes.recipe import named_recipe
 from tpcalc.groups import plan_shapes
 from tpcalc.groups.factors import OPTIMIZERS, require_same_for_all
 from tpcalc.groups.names import Shape
 from tpcalc.programs.faithful import OPTIMIZERS as ALL, update_power
-from tpcalc.parametrizations.recipes import NAMED
+from tpcalc.recipes.named import NAMED
 
 NAMES = [one.name for one in NAMED]
 PAIRS = [(name, optimizer) for name in NAMES for optimizer in OPTIMIZERS]

@@ -7,15 +7,11 @@ from typing import Iterator
 import sympy as sp
 
 from ..parametrizations import DepthScaling
+from ..parametrizations.powers import as_power
 from ..programs.faithful import decay_fate, direction_power
 from ..programs.settings import Settings
 
 BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (Tensor Programs VI, Claim 5.5)
-
-
-def as_power(exponent: sp.Expr, base: str = "L") -> str:
-    """L^(1/2), L, 1."""
-    return "1" if exponent == 0 else base if exponent == 1 else f"{base}^({exponent})"
 
 
 def of_block(given: Settings) -> Iterator[str]:

@@ -14,14 +14,14 @@ from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..parametrizations import DepthScaling, Parametrization, Powers, WidthScaling
-from ..parametrizations.powers import Frozen
+from ..parametrizations.powers import Frozen, as_power
 from ..programs import ResNet
 from ..programs.faithful import optimizer_name
 from ..programs.settings import Settings
-from .advice import BEST, as_power, of_block, of_matrix
+from ..recipes.recipe import MATRIX, MEANING, Recipe
+from .advice import BEST, of_block, of_matrix
 from .classify import classify
 from .crossover import checked_sizes, crossover, far_away, since
-from .recipe import MEANING, MATRIX, Recipe
 from .verdict import Verdict
 
 MOST_DENOMINATOR = 64  # of powers of L that anybody sets as floats

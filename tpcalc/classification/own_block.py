@@ -14,18 +14,20 @@ from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
 from ..parametrizations import Parametrization, Scaling
-from ..parametrizations.recipes import IN, MLP, OUT, NamedRecipe
+from ..parametrizations.powers import as_power
+from ..recipes.blocks import set_on_block
+from ..recipes.named import MLP, NamedRecipe, width_of
+from ..recipes.recipe import MEANING, named_recipe
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
 from ..programs.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.from_zero import from_zero
 from ..programs.program import Program
 from ..programs.settings import Settings
-from .advice import BEST, as_power, of_block, of_matrix
+from .advice import BEST, of_block, of_matrix
 from .counted import Judged
 from .crossover import far_away
-from .recipe import MEANING, named_recipe
-from .recipe_blocks import block_exponents, name_on, set_on_block, verdict_past_zero, verdict_on
+from .recipe_blocks import block_exponents, name_on, verdict_past_zero, verdict_on
 from .recipe_changes import after_an_update, changes_to_depth_mup, moves, with_names
 from .verdict import Verdict
 
@@ -263,18 +265,3 @@ def _counted(given: Settings) -> tuple[sp.Expr, tuple[tuple[str, sp.Expr], ...],
     """alpha, gammas and what starts at zero, as they are counted; with a number in front, behind an update."""
     one = after_an_update(given) if given.in_front else given
     return one.alpha, tuple(one.gammas.items()), () if given.in_front else given.zero
-
-
-def width_of(factor: sp.Expr | None) -> sp.Expr:
-    """The power of n by which updates of n x n matrices exceed spectral norm 1, which keeps activations of order one.
-
-    factor: of an orthogonal matrix, whose norm is 1, by fan-out and fan-in; None: nothing to count.
-
-    >>> width_of(sp.sqrt(sp.Max(OUT, IN))), width_of(sp.sqrt(OUT / IN)), width_of(None)
-    (1/2, 0, 0)
-    """
-    if factor is None:
-        return sp.Integer(0)
-    n = sp.Symbol("n", positive=True)
-    square = factor.subs({OUT: n, IN: n})
-    return sp.simplify(n * sp.diff(square, n) / square)

@@ -9,11 +9,12 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..parametrizations import Powers
+from ..parametrizations.powers import as_power
 from ..programs.faithful import direction_power
 from ..programs.settings import Settings
-from .advice import BEST, as_power
+from ..recipes.recipe import MEANING
+from .advice import BEST
 from .from_nothing import gate_gradient
-from .recipe import MEANING
 
 SAID = {**MEANING, "lr": "learning rate"}  # of a matrix that is named
 

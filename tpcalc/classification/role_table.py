@@ -11,13 +11,12 @@ from .._checks import choice, exponent
 from .._shown import Short, Tabled, text_table
 from .._types import Number, Fields, Value
 from ..parametrizations import DepthScaling, Powers, WidthScaling, width_recipe
-from ..parametrizations.powers import ROLES
+from ..parametrizations.powers import ROLES, as_power
 from ..programs.by_parameter import powers_of_role
 from ..width.family import meta_principled
-from .advice import as_power
 from ..programs import ResNet
-from .recipe import MATRIX, named_recipe
-from .recipe_blocks import realized_settings, set_on_block
+from ..recipes.blocks import realized_settings, set_on_block
+from ..recipes.recipe import MATRIX, named_recipe
 
 ROWS = {"init": "init", "lr": "rate", "multiplier": "multiplier", "eps": "eps", "decay": "weight decay"}
 Settings = Mapping[str, sp.Expr | int | None]  # by name, their powers of one size

@@ -9,18 +9,16 @@ from typing import Mapping
 import sympy as sp
 
 from .._checks import choice
-from ..classification.advice import as_power
-from ..classification.own_block import width_of
-from ..classification.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
-from ..classification.recipe_blocks import set_on_block
 from ..errors import NotCovered
 from ..parametrizations import Powers, Scaling, width_recipe
-from ..parametrizations.recipes import POST_NORM, NamedRecipe
-from ..parametrizations.powers import ROLES
+from ..parametrizations.powers import ROLES, as_power
 from ..programs.by_parameter import powers_of_role
 from ..programs.carried import carried
 from ..programs.faithful import direction_power
 from ..programs.settings import WITH_EPS as ADAMS, Settings
+from ..recipes.blocks import set_on_block
+from ..recipes.named import POST_NORM, NamedRecipe, width_of
+from ..recipes.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
 from .roles import Parameter
 
 OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon")

@@ -95,6 +95,11 @@ class Powers:
         return frozenset(size for one in fields(self) for size in getattr(self, one.name) or ())
 
 
+def as_power(exponent: sp.Expr, base: str = "L") -> str:
+    """L^(1/2), L, 1."""
+    return "1" if exponent == 0 else base if exponent == 1 else f"{base}^({exponent})"
+
+
 def _of_sizes(setting: str, given: Value) -> Frozen[sp.Expr]:
     """Powers by the names of sizes, in their order, without those that are 0."""
     if not isinstance(given, Mapping) or not all(str(size).isidentifier() for size in given):

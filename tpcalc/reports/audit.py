@@ -9,7 +9,7 @@ from .._types import Json
 from .. import audit as audit_powers, named_recipes
 from ..classification import Audit
 from ..classification.own_block import RecipeAudit
-from ..classification.recipe import named_recipe
+from ..recipes.recipe import named_recipe
 
 
 def audit_command(args: argparse.Namespace) -> int:

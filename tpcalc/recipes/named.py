@@ -8,8 +8,7 @@ from typing import Mapping
 import sympy as sp
 
 from .._types import Value
-from .depth import DepthScaling
-from .powers import Powers
+from ..parametrizations import DepthScaling, Powers
 
 HALF = sp.Rational(1, 2)
 # Blocks that there are verdicts on, in words.
@@ -60,6 +59,21 @@ class NamedRecipe:
                     "that")
         return f"in which {self.sized}, a trained multiplier of every coordinate, has powers of its own" if (
             self.sized) else ""
+
+
+def width_of(factor: sp.Expr | None) -> sp.Expr:
+    """The power of n by which updates of n x n matrices exceed spectral norm 1, which keeps activations of order one.
+
+    factor: of an orthogonal matrix, whose norm is 1, by fan-out and fan-in; None: nothing to count.
+
+    >>> width_of(sp.sqrt(sp.Max(OUT, IN))), width_of(sp.sqrt(OUT / IN)), width_of(None)
+    (1/2, 0, 0)
+    """
+    if factor is None:
+        return sp.Integer(0)
+    n = sp.Symbol("n", positive=True)
+    square = factor.subs({OUT: n, IN: n})
+    return sp.simplify(n * sp.diff(square, n) / square)
 
 
 def _powers(lr: Value = 0, init: Value = 0, multiplier: Value = 0, **more: Value) -> Powers:

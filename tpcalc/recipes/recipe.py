@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Mapping
 
 import sympy as sp
 
@@ -11,16 +12,16 @@ from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
-from ..parametrizations import DepthScaling, Parametrization
+from ..parametrizations import DepthScaling, Parametrization, Powers
 from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
-from ..parametrizations.recipes import LAYER, NAMED, NamedRecipe
+from ..parametrizations.powers import as_power as written
 from ..programs import ResNet
 from ..programs.by_parameter import BRANCH, LAST
 from ..programs.faithful import DECAYS, optimizer_name
 from ..programs.networks import NETWORKS, Network
 from ..programs.settings import WITH_EPS, Settings
-from .advice import as_power as written
-from .recipe_blocks import realized_settings, set_on_block
+from .blocks import realized_settings, set_on_block
+from .named import LAYER, NAMED, NamedRecipe
 
 MEANING = {
     "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
@@ -204,14 +205,9 @@ def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     >>> named_recipe(Parametrization(depth={"*": Powers(lr={"L": -1}), "last": Powers(init={"L": "-1/2"})})).name
     'powers of *, last'
     """
-    if isinstance(name, Parametrization) and name.of_depth_alone and name.width == "muP":
-        given = name.parameters or {}
-        if not set(given) <= {BRANCH, LAST, "*"}:
-            raise NotCovered(f"name: got powers of {', '.join(given)}; expected those of '*' and of {LAST!r}, what "
-                             f"branches end with, for any matrices of layers, and a multiplier for {BRANCH!r}")
-        return NamedRecipe(f"powers of {', '.join(given)}", "powers by role", "as given", given, optimizer="",
-                           block=LAYER)
     if isinstance(name, Parametrization):
+        if name.of_depth_alone and name.width == "muP":
+            return _by_role(name.parameters or {})
         if name.parameters is not None or name.own or not name.is_mup(ends=False):
             raise ValueError(f"name: got {_checks.short(name)}; expected one exponent for all matrices, and muP in "
                              "width")
@@ -224,6 +220,14 @@ def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
         return NamedRecipe(f"alpha = {name.alpha}, gamma = {name.gamma}", "a depth scaling", "as given", target=name)
     name = _checks.choice("name", name, (one.name for one in NAMED))
     return next(one for one in NAMED if one.name == name)
+
+
+def _by_role(given: Mapping[str, Powers]) -> NamedRecipe:
+    """Powers of L of what branches end with and of all others, as a recipe."""
+    if not set(given) <= {BRANCH, LAST, "*"}:
+        raise NotCovered(f"name: got powers of {', '.join(given)}; expected those of '*' and of {LAST!r}, what "
+                         f"branches end with, for any matrices of layers, and a multiplier for {BRANCH!r}")
+    return NamedRecipe(f"powers of {', '.join(given)}", "powers by role", "as given", given, optimizer="", block=LAYER)
 
 
 def matrix_recipe(scale: Parametrization, optimizer: object = None, depth: int | None = None,
