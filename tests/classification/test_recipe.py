@@ -71,6 +71,18 @@ def test_recipes_as_published() -> None:
     assert "2505.01618" in found.source and "gains of its norms" in str(found)
 
 
+def test_powers_by_role_are_a_recipe() -> None:
+    """What one sets by hand, and the same that is published."""
+    powers = {"*": tp.Powers(eps={}, decay={}), "last": tp.Powers(init={"L": -H}, eps={}, decay={})}
+    found, named = tp.recipe(tp.Parametrization(depth=powers), "adamw", 64), tp.recipe("gpt-2", "adamw", 64)
+    assert found.settings == named.settings and found.factors == named.factors == {
+        "branch": 1, "init": 1 / 8, "lr": 1, "eps": 1, "weight_decay": 1}
+    with pytest.raises(tp.NotCovered, match=r"got powers of W1, \*; expected those of '\*' and of 'last'"):
+        tp.recipe(tp.Parametrization(depth={"W1": tp.Powers(), "*": tp.Powers()}))
+    with pytest.raises(ValueError, match="expected one exponent for all matrices, and muP in width"):
+        tp.recipe(tp.Parametrization({"W": tp.Powers(lr={"n": -1})}))
+
+
 @pytest.mark.parametrize("given, said", [
     (dict(name="magic"), "name: got 'magic'; expected 'sp'"), (dict(depth=0), "depth: got 0"),
     (dict(depth=2.5), "depth: got 2.5"), (dict(base_depth=0), "base_depth: got 0"),

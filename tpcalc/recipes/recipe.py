@@ -121,8 +121,8 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
-    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. The
-    others are taken as published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other;
+    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers of
+    L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other;
     ``caveat`` says what is then assumed of the weight decay. Raises ``ValueError`` for unknown names and
     optimizers, a depth that is not a whole number, and recipes that no power of L for one matrix can say. Source:
     Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
@@ -134,7 +134,7 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     if depth is not None:
         depth = _checks.positive_integer("depth", depth)
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
-    if isinstance(name, Parametrization) and name.own:
+    if isinstance(name, Parametrization) and name.parameters is None and name.own:
         raise ValueError(f"name: got {_checks.short(name)}, which has an exponent for every matrix; expected one "
                          "for all of them, tp.theory.matrix_recipe has the others")
     entry = of_powers(name)
