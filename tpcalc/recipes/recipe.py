@@ -121,11 +121,12 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
-    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers of
-    L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other;
-    ``caveat`` says what is then assumed of the weight decay. Raises ``ValueError`` for unknown names and
-    optimizers, a depth that is not a whole number, and recipes that no power of L for one matrix can say. Source:
-    Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
+    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers
+    of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
+    published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
+    then assumed of the weight decay. Raises ``ValueError`` for unknown names and optimizers, a depth that is not a
+    whole number, and recipes that no power of L for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and
+    Claim 5.5; for the others ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
