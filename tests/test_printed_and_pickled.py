@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 import tpcalc as tp
-from tpcalc.parametrizations import DepthChoices
 
 TASK = tp.Task([1, 0.8], [1, -0.7])
 TEXTS = ("__str__", "__repr__", "_repr_html_", "_repr_latex_")
 
 
 def audit(branch: Any) -> Any:
-    raw = {name: DepthChoices(branch, 0, eps=-1) for name in ("W1", "W2")}
-    return tp.theory.audit_matrices(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp"))
+    raw = {"branch": tp.Powers(multiplier={"L": branch}), "*": tp.Powers(eps={"L": -1})}
+    return tp.theory.audit_matrices(tp.Parametrization(depth=raw), tp.ResNet("linear", "mlp"), "adam")
 
 
 @pytest.mark.parametrize("branch", [0, "-1/4", -1])
@@ -27,7 +26,7 @@ def test_audits_of_networks_that_explode_say_what_is_not_known(branch: Any) -> N
     for value in (found, found.verdict, found.verdict.matrices, found.verdict.sizes):
         assert all(isinstance(getattr(value, name)(), str) for name in TEXTS if hasattr(value, name))
     explodes = branch != -1
-    assert ("W1: branch" in str(found)) and ("not known (the network explodes" in str(found)) == explodes
+    assert ("W1, W2: branch" in str(found)) and ("explodes at initialization" in str(found)) == explodes
     assert str(found.verdict.matrices).count("not known (") == (2 if explodes else 0)
 
 

@@ -16,7 +16,7 @@ from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotC
 HOMES = {
     "sympy": "oo",
     ".calculus": "kets",
-    ".classification": "audit classify named_recipes phase_diagram recipe",
+    ".classification": "audit classify named_recipes phase_diagram",
     ".interpreters": "check_steps",
     ".limits": "depth_limit",
     ".lowering.recursions": "recursion",
@@ -28,13 +28,14 @@ HOMES = {
     ".programs.builders": "program",
     ".programs.problem": "Problem",
     ".programs.program": "Program",
+    ".recipes": "recipe",
     ".results": "Run",
     ".studies": "convergence kernel_fn transfer",
     ".width": "meta_principled ntk_exponent web",
     ".wishes": "solve",
 }
 PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
-            "lowering", "methods", "parametrizations", "programs", "propagators", "results", "studies",
+            "lowering", "methods", "parametrizations", "programs", "propagators", "recipes", "results", "studies",
             "theory", "width", "wishes")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 

@@ -4,12 +4,12 @@ from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotC
 from sympy import oo as oo
 from . import calculus as calculus, classification as classification, groups as groups, interpreters as interpreters
 from . import kernels as kernels, ledger as ledger, limits as limits, lowering as lowering, methods as methods
-from . import parametrizations as parametrizations, programs as programs, propagators as propagators, results as results
-from . import studies as studies, theory as theory, width as width
+from . import parametrizations as parametrizations, programs as programs, propagators as propagators, recipes as recipes
+from . import results as results, studies as studies, theory as theory, width as width
 from . import wishes as wishes
 from .calculus import kets as kets
 from .classification import audit as audit, classify as classify, named_recipes as named_recipes
-from .classification import phase_diagram as phase_diagram, recipe as recipe
+from .classification import phase_diagram as phase_diagram
 from .interpreters import check_steps as check_steps
 from .limits import depth_limit as depth_limit
 from .lowering.recursions import recursion as recursion
@@ -24,6 +24,7 @@ from .programs.blocks import Branch as Branch
 from .programs.builders import program as program
 from .programs.problem import Problem as Problem
 from .programs.program import Program as Program
+from .recipes import recipe as recipe
 from .results import Run as Run
 from .studies import convergence as convergence, kernel_fn as kernel_fn, transfer as transfer
 from .width import meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web

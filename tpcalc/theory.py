@@ -8,7 +8,7 @@ h := W @ u
 
 from .calculus import Derivation as Derivation, KetEquations as KetEquations, Step as Step
 from .classification.diversity import Diversity as Diversity, measure_diversity as measure_diversity
-from .classification import MatrixAudit as MatrixAudit, audit_matrices as audit_matrices
+from .classification import audit_matrices as audit_matrices
 from .classification import MatrixRecipe as MatrixRecipe, matrix_recipe as matrix_recipe
 from .classification import Interaction as Interaction, interactions as interactions
 from .classification.evidence import measure_exponents as measure_exponents

@@ -9,7 +9,8 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.matrices import MatrixTerms
+from tpcalc.classification.counting import Counting
+from tpcalc.classification.exponents import alone_by_regions
 from tpcalc.classification.second_order import block_jet, second_order
 from tpcalc.derivations.printing import latex
 from tpcalc.interpreters.vectors import run_program
@@ -32,9 +33,9 @@ def scaling(alpha: sp.Expr) -> tp.Parametrization:
 @lru_cache(maxsize=None)
 def ratios() -> dict[str, sp.Expr]:
     """The power of L of second over first order of each matrix's effect on its block: one form wherever it has one."""
-    terms, sizes = MatrixTerms.of(tp.program(NET, tp.SGD(), scaling(HALF))), {}
+    terms, sizes = Counting.of(tp.program(NET, tp.SGD(), scaling(HALF))), {}
     for name in NAMES:
-        form, = {form for found in terms.alone_by_regions(name) for form in found.update.forms}
+        form, = {form for found in alone_by_regions(terms, name) for form in found.update.forms}
         sizes[name] = form.expression(GAMMAS)
     return {name: ratio for name, (ratio, _) in second_order(block_jet(NET), sizes).items()}
 

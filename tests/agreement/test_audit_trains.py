@@ -16,15 +16,15 @@ TASK = tp.Task([1.0, 0.7, -0.8, 1.1], [1.0, -0.5, 0.6, 0.9])
 
 def moved(audit: tp.classification.Audit, gradients: np.ndarray, depth: int, large: float = 30.0) -> np.ndarray:
     """The directions of a first step; Adam's eps is ``large`` times what gradients are at depth 1."""
-    if audit.choices.optimizer == "sgd":
+    if audit.settings.optimizer == "sgd":
         return gradients
-    eps = large * float(depth) ** float(audit.choices.eps) if audit.choices.optimizer == "adam" else 0.0
+    eps = large * float(depth) ** float(audit.powers["eps"]) if audit.settings.optimizer == "adam" else 0.0
     return gradients / (np.abs(gradients) * WIDTH + eps)
 
 
 def trained(audit: tp.classification.Audit, depth: int, rate: float, large: float = 30.0) -> np.ndarray:
     """f_t of a plain linear residual network whose matrices, branch and learning rate carry the raw powers of L."""
-    rng, powers = np.random.default_rng(SEED), audit.choices.powers
+    rng, powers = np.random.default_rng(SEED), audit.powers
     branch, init, lr = (float(depth) ** float(powers[name]) for name in ("branch", "init", "lr"))
     U, V = rng.normal(size=WIDTH), rng.normal(size=WIDTH) / WIDTH
     W = init * rng.standard_normal((depth, WIDTH, WIDTH)) / np.sqrt(WIDTH)

@@ -7,8 +7,6 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.resolved import resolved
-from tpcalc.parametrizations import DepthChoices
 
 PUBLISHED = Path(__file__).parents[1] / "references" / "completep_update_norms.csv"
 POWERS = (sp.Rational(1, 2), sp.Integer(1))
@@ -16,8 +14,10 @@ POWERS = (sp.Rational(1, 2), sp.Integer(1))
 
 def derived(alpha):
     """The power of L of an update: the rate goes like L^(alpha - 1), eps like L^-alpha, gradients like the branch."""
-    raw = {name: DepthChoices(-alpha, alpha - 1, "adam", eps=-alpha) for name in ("W1", "W2")}
-    return -resolved(tp.Parametrization(depth=raw)).own["W1"]
+    raw = {"branch": tp.Powers(multiplier={"L": -alpha}), "*": tp.Powers(lr={"L": alpha - 1}, eps={"L": -alpha})}
+    found = tp.theory.audit_matrices(tp.Parametrization(depth=raw), tp.ResNet("relu", "mlp"), "adam")
+    assert found.outgrown == ()
+    return -found.scaling.update_exponent("W1")
 
 
 def slope(depths, norms):

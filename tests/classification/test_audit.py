@@ -11,8 +11,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.parametrizations import DepthChoices
-from tpcalc.parametrizations.choices import OPTIMIZERS
+from tpcalc.programs.faithful import OPTIMIZERS
 from tpcalc.testing import rationals
 
 H = sp.Rational(1, 2)
@@ -140,9 +139,9 @@ def test_what_is_advised_is_depth_mup_with_nothing_to_warn_of(
         optimizer: str, branch: sp.Rational, lr: sp.Rational, init: sp.Rational, eps: sp.Rational,
         decay: sp.Rational | None, decoupled: bool) -> None:
     found = tp.audit(branch, lr, optimizer, eps, init, decay, decoupled)
-    best = found.recipe.choices
-    again = tp.audit(best.branch, best.lr, optimizer, best.eps, best.init, best.weight_decay,
-                     best.decay != "coupled")
+    best = found.recipe.settings
+    again = tp.audit(best.branch, best.of("W", "lr"), optimizer, best.eps("W"), best.of("W", "init"),
+                     best.decay_of("W"), best.decay != "coupled")
     assert (again.alpha, again.gamma, again.verdict.name) == (H, H, "Depth-muP")
     assert again.warnings == () and again.faithful_at_init and again.decay in (None, 0)
     assert "nothing to change" in again.recipe.changes[0]
@@ -228,7 +227,7 @@ def test_exact_numbers_and_simple_floats_are_powers(given: dict[str, Any]) -> No
 
 
 def test_optimizers_as_objects() -> None:
-    assert tp.audit(-H, 0, tp.SGD(lr=0.1, momentum=0.9)).choices.optimizer == "momentum"
+    assert tp.audit(-H, 0, tp.SGD(lr=0.1, momentum=0.9)).settings.optimizer == "momentum"
     assert tp.audit(-H, -H, tp.SignSGD()).verdict.name == "Depth-muP"
 
 
@@ -243,12 +242,12 @@ def test_an_audit_prints() -> None:
 
 def test_audits_by_matrix_have_both_regimes() -> None:
     """W2's eps is left as it is and outgrows gradients like L^-1; W1's goes with them."""
-    raw = {"W1": DepthChoices(-1, 0, eps=-1), "W2": DepthChoices(-1, 0, eps=0)}
+    raw = {"branch": tp.Powers(multiplier={"L": -1}), "W1": tp.Powers(eps={"L": -1}), "W2": tp.Powers(eps={})}
     net = tp.ResNet("linear", "mlp")
-    found = tp.theory.audit_matrices(tp.Parametrization(depth=raw), net=net)
+    found = tp.theory.audit_matrices(tp.Parametrization(depth=raw), net, "adam")
     exponents = [tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": gamma}) for gamma in (0, 1)]
     assert found.outgrown == ("W2",) and "with eps in charge of W2" in str(found)
     charged = found.eps_in_charge
-    assert charged is not None and (found.name, charged.name) == tuple(
+    assert charged is not None and (found.called, charged.name) == tuple(
         tp.classify(one, net=net).name for one in exponents)
     assert charged.matrices["W2"].gamma == 1 and found.verdict.matrices["W2"].gamma == 0

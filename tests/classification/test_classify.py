@@ -112,7 +112,7 @@ def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, ga
     at = ((ALPHA, sp.sympify(alpha)), (GAMMA, sp.sympify(gamma)))
     net = tp.ResNet()
     cell, = settled_orders(tp.recursion(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))), at=at).cells
-    found = counting_of(net, at).solution(dict(at))
+    found = counting_of(net, at).there(dict(at)).decided()
     assert bool(found.explosions) == bool(cell.explosions) or cell.of("f", 1).at(()) > 0
     if not found.explosions:
         for step in (0, 1):

@@ -13,7 +13,6 @@ from tpcalc.classification.phase_plane import decisive
 from tpcalc.classification.second_order import block_jet, second_order
 from tpcalc.classification.verdict import judge_exponents
 from tpcalc.orders import Affine
-from tpcalc.parametrizations import DepthChoices
 from tpcalc.programs.indices import L
 from tpcalc.programs.language import MatVec, Mean
 
@@ -96,8 +95,8 @@ def test_what_cannot_be_counted_is_refused_by_name():
             tp.classify(tp.Parametrization(width))
     with pytest.raises(ValueError, match="nothing for the matrix 'W2'"):
         tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0}), net=LINEAR)
-    with pytest.raises(ValueError, match="opt: got 'sgd'; expected 'adam', whose powers"):
-        tp.classify(tp.Parametrization(depth={"W": DepthChoices(-1, 0)}), opt="sgd")
+    with pytest.raises(ValueError, match=r"W: got decay L\^\(1/2\); expected a fixed one"):
+        tp.classify(tp.Parametrization(depth={"W": tp.Powers(decay={"L": "1/2"})}), opt="adamw")
     with pytest.raises(ValueError, match="tp.Program"):
         symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
         tp.classify(1, 0, tp.program(tp.ResNet(), tp.SGD(), symbols), "sgd")

@@ -10,12 +10,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification import table
-from tpcalc.classification.own_block import RecipeAudit, audit_on_block, width_of
-from tpcalc.classification.recipe_blocks import BLOCKS
-from tpcalc.programs.resolved import update_exponent
-from tpcalc.parametrizations import DepthChoices
-from tpcalc.parametrizations.recipes import (
-    BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe)
+from tpcalc.classification.own_block import RecipeAudit, audit_on_block
+from tpcalc.recipes.blocks import BLOCKS, set_on_block
+from tpcalc.programs.by_parameter import settings_in_layers
+from tpcalc.programs.faithful import update_power
+from tpcalc.recipes.named import (
+    BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe, width_of)
 
 OO = float("inf")
 LAST = [1, 1, 1, 0, 1, 0]  # matrices of attention and MLP, 0 where a branch ends with it
@@ -83,14 +83,10 @@ def require_table_by_hand(names: tuple[str, ...]) -> None:
             f"with eps in charge of {', '.join(found.outgrown)}, from a depth on that is not known" in str(found)
         ) == bool(outgrown)
         for matrix in outgrown:
-            charged_one = replace(found.choices[matrix], gradient=entering(found, matrix))
-            assert update_exponent(charged_one, found.alpha) == sp.Rational(gamma)
+            init, rate, eps = (found.settings.of(matrix, setting) for setting in ("init", "lr", "eps"))
+            moved = update_power(found.optimizer, found.alpha + init, -rate, -eps)  # the branch's over its own
+            assert moved + init == sp.Rational(gamma) == found.settings.gamma(matrix)
     assert "*" not in text and "not judged" not in text and len(named.rows) == len(names)
-
-
-def entering(found: RecipeAudit, matrix: str) -> sp.Expr:
-    """The power of a gradient: that of the branch, over the matrix's own."""
-    return -found.alpha - found.choices[matrix].init
 
 
 def test_matrices_that_share_settings_are_said_together() -> None:
@@ -138,8 +134,9 @@ def test_decay_of_named_recipes() -> None:
 @pytest.mark.parametrize("name", [name for name, (block, *_) in BY_HAND.items() if block == ONE])
 def test_on_one_matrix_it_is_the_audit_of_its_powers(name: str) -> None:
     found = tp.named_recipes()[name]
-    one, = found.choices.values()
-    audited = tp.audit(one.branch, one.lr, one.optimizer, one.eps, one.init, one.weight_decay)
+    one = found.settings
+    audited = tp.audit(one.branch, one.of("W", "lr"), one.optimizer, one.eps("W"), one.of("W", "init"),
+                       one.decay_of("W"))
     assert (found.alpha, found.gamma, found.decay) == (audited.alpha, audited.gamma, audited.decay)
     assert found.verdict == audited.verdict and found.warnings == audited.warnings
 
@@ -149,14 +146,20 @@ def test_the_changes_are_the_settings_of_depth_mup() -> None:
     changes, = tp.named_recipes()["gpt-2"].changes
     assert "Wq, Wk, Wv, W1: learning rate from 1 to L^(-1/2)" in changes
     assert "Wo, W2: learning rate from 1 to L^(-1)" in changes
-    half, first, last = sp.Rational(1, 2), DepthChoices(0, "-1/2", eps="-1/2"), DepthChoices(0, -1, eps=0, init="-1/2")
-    assert update_exponent(first, half) == update_exponent(last, half) == half
+    half, eps = sp.Rational(1, 2), {"L": "-1/2"}
+    first, last = tp.Powers(lr={"L": "-1/2"}, eps=eps), tp.Powers(init={"L": "-1/2"}, lr={"L": -1}, eps={})
+    found = settings_in_layers(tp.Parametrization(depth={"*": first, "last": last}), BLOCKS[LAYER], "adam")
+    assert found.alpha == half and set(found.gammas.values()) == {half} and not any(map(found.outgrown, found.names))
     assert tp.named_recipes()["unit-scaling"].changes == ("it is Depth-muP: nothing to change",)
 
 
-def repaired(name: str, settings: DepthChoices, **own: DepthChoices) -> RecipeAudit:
+def repaired(name: str, settings: tp.Powers, **own: tp.Powers) -> RecipeAudit:
     """A recipe with other settings, and of some names others."""
-    return audit_on_block(replace(entry(name), choices=settings, own=tuple(own.items())))
+    return audit_on_block(replace(entry(name), powers={"*": settings, **own}))
+
+
+def rated(lr: object, init: object = 0, **more: object) -> tp.Powers:
+    return tp.Powers(lr={"L": lr}, init={"L": init}, **{key: {"L": power} for key, power in more.items()})
 
 
 def test_layerscale_is_repaired_by_what_is_said() -> None:
@@ -165,40 +168,37 @@ def test_layerscale_is_repaired_by_what_is_said() -> None:
     for change in ("s: initial standard deviation from 1 to L^(-1/2)", "s: learning rate from 1 to L^(-1)",
                    "W1, W2: learning rate from 1 to L^(-1/2)"):
         assert change in said
-    matrices = DepthChoices(0, "-1/2", "adamw", eps="-1/2", weight_decay="1/2")
-    found = repaired("layerscale", matrices, s=DepthChoices(0, -1, "adamw", eps=0, init="-1/2"))
+    matrices = rated("-1/2", eps="-1/2", decay="1/2")
+    found = repaired("layerscale", matrices, s=rated(-1, "-1/2", eps=0))
     assert (found.called, found.gamma, found.changes[0]) == (
         "Depth-muP", sp.Rational(1, 2), "it is Depth-muP: nothing to change")
-    as_fast = repaired("layerscale", matrices, s=DepthChoices(0, "-1/2", "adamw", eps=0, init="-1/2"))
+    as_fast = repaired("layerscale", matrices, s=rated("-1/2", "-1/2", eps=0))
     assert as_fast.called == "unstable in training" and as_fast.gammas["s"] == 0
 
 
 def test_rezero_is_repaired_by_what_is_said() -> None:
     said, = tp.named_recipes()["rezero-adam"].changes
     assert said == "for Depth-muP: change W1, W2, a: learning rate from 1 to L^(-1/2)"
-    slower = DepthChoices(0, "-1/2", eps=None)
+    slower = rated("-1/2")
     assert repaired("rezero-adam", slower, a=slower).called == "Depth-muP"
-    assert repaired("rezero-adam", slower, a=DepthChoices(0, -1, eps=None)).called == "trivial"
+    assert repaired("rezero-adam", slower, a=rated(-1)).called == "trivial"
     assert tp.named_recipes()["rezero"].changes == ("for Depth-muP: change a: initial value from 0 to L^(-1/2)",)
 
 
 def test_fixup_with_other_rates() -> None:
     """A rate that grows with the depth is unstable, one that falls is trivial."""
-    given = entry("fixup").choices
-    assert given is not None
-    called = [audit_on_block(replace(entry("fixup"), choices=replace(given, lr=lr))).called for lr in (
-        "1/2", 0, "-1/2")]
+    called = [repaired("fixup", rated(lr), W1=rated(lr, "-1/2")).called for lr in ("1/2", 0, "-1/2")]
     assert called == ["unstable in training", "ODE limit", "trivial"]
 
 
 def test_the_powers_of_deepnorm_are_solved_from_its_principle() -> None:
     """Updates of gradient descent add up to order one over layers; stream and matrices share it equally: 1/4, -1/4."""
     share = sp.Symbol("share", real=True)
-    one = DepthChoices(-share, 0, "sgd", init=-share)
-    alpha = -one.branch - 2 * one.init
-    solved, = sp.solve(alpha + update_exponent(one, alpha) - 1, share)
-    given = entry("deepnorm").choices
-    assert given is not None and (given.branch, given.init) == (-solved, -solved)
+    shared = {"branch": tp.Powers(multiplier={"L": -share}), "*": tp.Powers(), "W[vo12]": tp.Powers(init={"L": -share})}
+    found = settings_in_layers(tp.Parametrization(depth=shared), BLOCKS[POST_NORM], "sgd")
+    solved, = sp.solve(found.alpha + found.gamma("Wo") - 1, share)
+    given = set_on_block(entry("deepnorm"))
+    assert (given.branch, given.of("Wo", "init")) == (-solved, -solved)
 
 
 def test_norms_behind_branches_are_one_norm_at_the_end() -> None:

@@ -12,8 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.classification.own_block import RecipeAudit, audit_on_block, audit_on_mlp
 from tpcalc.interpreters.dense import run_dense
-from tpcalc.parametrizations import DepthChoices
-from tpcalc.parametrizations.recipes import NAMED, POST_NORM
+from tpcalc.recipes.named import NAMED, POST_NORM
 from tpcalc.programs.indices import POSITIONS, L, T
 
 JUDGED = ("gpt-2", "gpt-2-smaller-lr", "completep", "branch-only", "depth-mup-fixed-eps", "unit-scaling",
@@ -61,8 +60,8 @@ def test_real_mlps_have_the_slope(name: str) -> None:
 def test_real_multipliers_have_the_slope(start: Any, rate: Any, expected: float) -> None:
     """LayerScale repaired; with multipliers as fast as matrices; slower; and starting smaller."""
     entry = next(one for one in NAMED if one.name == "layerscale")
-    found = audit_on_block(replace(entry, choices=DepthChoices(0, "-1/2", "adamw", eps=None), own=(
-        ("s", DepthChoices(0, rate, "adamw", eps=None, init=start)),)))
+    found = audit_on_block(replace(entry, powers={
+        "*": tp.Powers(lr={"L": "-1/2"}), "s": tp.Powers(init={"L": start}, lr={"L": rate})}))
     assert float(found.verdict.exponents["change of f"]) == expected
     measured = slope(found.net, found, tp.Task([1.0, 1.0], [1.0, 1.0]), 1e-3, (16, 128), 64, 24)
     assert abs(measured - expected) < .15

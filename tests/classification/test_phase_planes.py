@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.parametrizations import DepthChoices
+from tpcalc.programs.by_parameter import exponents_of_powers
 
 X, Y = sp.symbols("x y", real=True)
 H = sp.Rational(1, 2)
@@ -18,9 +18,11 @@ BLOCK = tp.ResNet("linear", "mlp")
 Made = Callable[[sp.Expr, sp.Expr], tp.Parametrization | tp.DepthScaling]
 
 
-def raw(optimizer: str, eps: object) -> Made:
+def raw(eps: object = None) -> Made:
     """The init of one matrix against its learning rate."""
-    return lambda x, y: tp.Parametrization(depth={"W": DepthChoices(-H, y, optimizer, eps, init=x)})
+    branch = tp.Powers(multiplier={"L": -H})
+    return lambda x, y: tp.Parametrization(depth={"branch": branch, "W": tp.Powers(
+        init={"L": x}, lr={"L": y}, eps=None if eps is None else {"L": eps})})
 
 
 def by_matrix(**powers: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> Made:
@@ -32,11 +34,13 @@ PLANES: dict[str, tuple[tp.ResNet, Made]] = {
     "two matrices, drift": (BLOCK, by_matrix(alpha=lambda x, y: 1, W1=lambda x, y: x, W2=lambda x, y: y)),
     "branch and one": (BLOCK, by_matrix(alpha=lambda x, y: y, W1=lambda x, y: x, W2=lambda x, y: 1 - x)),
     "affine": (tp.ResNet(), lambda x, y: tp.DepthScaling(x - y, 1 - 2 * x + y / 2)),
-    "init and rate, gradients": (tp.ResNet(), raw("sgd", None)),
-    "init and rate, Adam": (tp.ResNet(), raw("adam", 0)),
-    "init and rate, Adam with small eps": (tp.ResNet(), raw("adam", -1)),
-    "init and rate, signs": (tp.ResNet(), raw("signsgd", None)),
+    "init and rate, gradients": (tp.ResNet(), raw()),
+    "init and rate, Adam": (tp.ResNet(), raw(0)),
+    "init and rate, Adam with small eps": (tp.ResNet(), raw(-1)),
+    "init and rate, signs": (tp.ResNet(), raw()),
 }
+OPTIMIZERS = {"init and rate, Adam": "adam", "init and rate, Adam with small eps": "adam",
+              "init and rate, signs": "signsgd"}
 RELU = (tp.ResNet("relu", "mlp"), by_matrix(alpha=lambda x, y: H, W1=lambda x, y: x, W2=lambda x, y: y))
 numbers = st.fractions(min_value=-1, max_value=2, max_denominator=4)
 points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)),
@@ -47,7 +51,15 @@ points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)
 @cache
 def diagram_of(name: str) -> tp.classification.PhaseDiagram:
     net, made = {**PLANES, "relu": RELU}[name]
-    return tp.phase_diagram(net, made(X, Y))
+    return tp.phase_diagram(net, made(X, Y), OPTIMIZERS.get(name))
+
+
+def as_gradient_descent(scale: tp.Parametrization | tp.DepthScaling, net: tp.ResNet, optimizer: str | None
+                        ) -> tp.Parametrization | tp.DepthScaling:
+    """Exponents, which planes judge at gradient descent with updates as large; eps is negligible."""
+    if not isinstance(scale, tp.Parametrization) or scale.parameters is None:
+        return scale
+    return exponents_of_powers(scale, net, optimizer)
 
 
 def assert_a_point_has_the_verdict_of_its_scaling(name: str, point: tuple[Fraction, Fraction]) -> None:
@@ -57,7 +69,7 @@ def assert_a_point_has_the_verdict_of_its_scaling(name: str, point: tuple[Fracti
     at = {X: x, Y: y}
     own, = [one for one in diagram.regions if sp.And(*one.conditions).subs(at) == True]  # noqa: E712 (sympy's)
     assert diagram.at(*(at[s] for s in diagram.symbols)) is own
-    verdict = tp.classify(made(x, y), net=net)
+    verdict = tp.classify(as_gradient_descent(made(x, y), net, OPTIMIZERS.get(name)), net)
     assert (own.name, own.verdict.diversity_exponent) == (verdict.name, verdict.diversity_exponent), (name, point)
     assert own.flags == {flag: getattr(verdict, flag) for flag in own.flags}
 
@@ -113,8 +125,8 @@ def test_what_is_no_plane_is_refused_by_name(scale, said) -> None:
 
 
 def test_raw_powers_with_symbols_are_refused_where_numbers_are_needed() -> None:
-    scale = raw("sgd", None)(X, Y)
-    for call, name in ((lambda: tp.classify(scale), "alpha"), (lambda: tp.theory.audit_matrices(scale), "lr"),
+    scale = raw()(X, Y)
+    for call, name in ((lambda: tp.classify(scale), "alpha"), (lambda: tp.theory.audit_matrices(scale), "init"),
                        (lambda: tp.audit(branch=X, lr=0), "branch")):
         with pytest.raises(ValueError, match=f"{name}: got .*; expected a real number"):
             call()

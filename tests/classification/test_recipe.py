@@ -9,23 +9,26 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.classification.recipe import realize
-from tpcalc.parametrizations.choices import OPTIMIZERS
+from tpcalc.parametrizations.powers import Frozen
+from tpcalc.programs.faithful import OPTIMIZERS
+from tpcalc.programs.settings import Settings
 from tpcalc.testing import rationals, scalings
 
 H = sp.Rational(1, 2)
 
 
-def audited(choices: Any, **changes: Any) -> tp.classification.Audit:
-    return tp.audit(choices.branch, choices.lr, choices.optimizer, choices.eps, choices.init, **changes)
+def audited(given: Settings, **changes: Any) -> tp.classification.Audit:
+    return tp.audit(given.branch, given.of("W", "lr"), given.optimizer, given.eps("W"), given.of("W", "init"),
+                    **changes)
 
 
 @settings(max_examples=60, deadline=None)
 @given(scalings(), st.sampled_from(OPTIMIZERS), rationals(-1, 1), st.one_of(st.none(), rationals(-2, 1)))
 def test_what_realizes_a_scaling_audits_to_it(target: tp.DepthScaling, optimizer: str, init: sp.Rational,
                                               eps: sp.Rational | None) -> None:
-    found = audited(realize(target, optimizer, init, eps))
-    assert (found.alpha, found.gamma, found.choices.init) == (target.alpha, target.gamma, init)
+    start = tp.Powers(init={"L": init}, eps=None if eps is None else {"L": eps})
+    found = audited(Settings(tp.ResNet(), Frozen({"W": start}), optimizer).realized(target))
+    assert (found.alpha, found.gamma, found.powers["init"]) == (target.alpha, target.gamma, init)
     assert not any("eps outgrows" in one for one in found.warnings)
 
 
@@ -33,11 +36,11 @@ def test_what_realizes_a_scaling_audits_to_it(target: tp.DepthScaling, optimizer
 @pytest.mark.parametrize("name, exponents", [("depth-mup", (H, H)), ("ode", (1, 0))])
 def test_solved_recipes(optimizer: str, name: str, exponents: tuple) -> None:
     found = tp.recipe(name, optimizer)
-    again = audited(found.choices)
+    again = audited(found.settings)
     assert (again.alpha, again.gamma) == exponents and again.faithful_at_init
     assert "decoupled" in found.decays and "independent" in found.decays
     for kind, size in found.decays.items():
-        decayed = audited(found.choices, weight_decay=size, decoupled=kind != "coupled",
+        decayed = audited(found.settings, weight_decay=size, decoupled=kind != "coupled",
                           independent=kind == "independent")
         assert decayed.decay == 0, kind
 
@@ -68,12 +71,24 @@ def test_recipes_as_published() -> None:
     assert "2505.01618" in found.source and "gains of its norms" in str(found)
 
 
+def test_powers_by_role_are_a_recipe() -> None:
+    """What one sets by hand, and the same that is published."""
+    powers = {"*": tp.Powers(eps={}, decay={}), "last": tp.Powers(init={"L": -H}, eps={}, decay={})}
+    found, named = tp.recipe(tp.Parametrization(depth=powers), "adamw", 64), tp.recipe("gpt-2", "adamw", 64)
+    assert found.settings == named.settings and found.factors == named.factors == {
+        "branch": 1, "init": 1 / 8, "lr": 1, "eps": 1, "weight_decay": 1}
+    with pytest.raises(tp.NotCovered, match=r"got powers of W1, \*; expected those of '\*' and of 'last'"):
+        tp.recipe(tp.Parametrization(depth={"W1": tp.Powers(), "*": tp.Powers()}))
+    with pytest.raises(ValueError, match="expected one exponent for all matrices, and muP in width"):
+        tp.recipe(tp.Parametrization({"W": tp.Powers(lr={"n": -1})}))
+
+
 @pytest.mark.parametrize("given, said", [
     (dict(name="magic"), "name: got 'magic'; expected 'sp'"), (dict(depth=0), "depth: got 0"),
     (dict(depth=2.5), "depth: got 2.5"), (dict(base_depth=0), "base_depth: got 0"),
     (dict(base_depth=float("nan")), "base_depth: got nan"), (dict(optimizer="shampoo"), "optimizer: got 'shampoo'"),
     (dict(name="completep", optimizer="sgd"), "optimizer: got 'sgd', for which 'completep' was not published"),
-    (dict(name="fixup"), "name: got 'fixup', in which the last matrix of a block starts at zero")])
+    (dict(name="fixup"), "name: got 'fixup', in which W2 starts at zero")])
 def test_bad_input(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.recipe(**given)

@@ -6,9 +6,8 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.classification import recipe_table
-from tpcalc.programs.resolved import resolved
-from tpcalc.classification.role_table import gradient_power
-from tpcalc.parametrizations import DepthChoices
+from tpcalc.programs.by_parameter import exponents_of_powers, settings_in_layers
+from tpcalc.parametrizations.width import gradient_power
 from tpcalc.width.sizes.measure import measure
 from tpcalc.width.sizes.perceptron import perceptron
 
@@ -71,23 +70,24 @@ def test_the_table_prints_and_refuses():
 @settings(deadline=None, max_examples=20)
 def test_recipes_of_parametrizations_are_what_their_audit_says(alpha, first, second, optimizer):
     one = tp.Parametrization(depth={"alpha": alpha, "W1": first, "W2": second})
-    raw = tp.Parametrization(depth=tp.theory.matrix_recipe(one, optimizer).choices)
-    found = resolved(raw)
-    assert (found.alpha, found.own) == (one.alpha, dict(one.own))
+    found = tp.theory.matrix_recipe(one, optimizer).settings
+    raw = {"branch": tp.Powers(multiplier={"L": found.branch}), **found.powers}
+    again = exponents_of_powers(tp.Parametrization(depth=raw), found.net, optimizer)
+    assert (again.alpha, dict(again.own)) == (one.alpha, dict(one.own))
 
 
 def test_initialization_counts_once_and_in_every_gradient():
     """W2 L^b2 W1 L^b1 x: the block has both, a raw gradient all but its own, an update is relative to its own."""
-    raw = {"W1": DepthChoices(0, 0, "sgd", init=-HALF), "W2": DepthChoices(0, 0, "sgd", init=0)}
-    found = resolved(tp.Parametrization(depth=raw))
-    assert found.alpha == HALF and found.own == {"W1": -HALF, "W2": HALF}
+    raw = tp.Parametrization(depth={"W1": tp.Powers(init={"L": -HALF}), "W2": tp.Powers()})
+    found = settings_in_layers(raw, tp.ResNet("linear", "mlp"))
+    assert found.alpha == HALF and found.gammas == {"W1": -HALF, "W2": HALF}
 
 
 def test_audits_and_recipes_refuse_by_name():
     exponents = tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 0})
     with pytest.raises(ValueError, match="has exponents"):
         tp.theory.audit_matrices(exponents)
-    raw = tp.Parametrization(depth={"W": DepthChoices(-1, 0)})
+    raw = tp.Parametrization(depth={"branch": tp.Powers(multiplier={"L": -1}), "W": tp.Powers()})
     with pytest.raises(ValueError, match="branch: .* expected the power of L"):
         tp.audit(raw, 0)
     with pytest.raises(ValueError, match="name: .* tp.theory.matrix_recipe"):
@@ -97,6 +97,6 @@ def test_audits_and_recipes_refuse_by_name():
     with pytest.raises(ValueError, match="muP in width"):
         tp.recipe(tp.Parametrization("SP"))
     assert tp.recipe(tp.Parametrization(), "sgd").powers == tp.recipe("depth-mup", "sgd").powers
-    assert tp.theory.audit_matrices(raw).scaling == tp.audit(-1, 0).scaling
+    assert tp.theory.audit_matrices(raw, optimizer="adam").scaling == tp.audit(-1, 0).scaling
     factors = tp.theory.matrix_recipe(exponents, "sgd", depth=64).factors
     assert factors["W1"] == {"branch": 1 / 64, "init": 1.0, "lr": 64.0}

@@ -7,7 +7,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.counted import counted_program
-from tpcalc.classification.matrices import MatrixTerms, symbols_of
+from tpcalc.classification.counting import Counting
+from tpcalc.classification.matrices import symbols_of
 from tpcalc.asymptotics import CHANGE, KET, SCALAR
 from drawn.position_blocks import attention_of
 
@@ -15,7 +16,7 @@ HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 POINTS = ((HALF, HALF), (HALF, 3 * QUARTER), (1, 0), (1, HALF), (3 * QUARTER, QUARTER))
 
 
-def powers(net: tp.Transformer, point: tuple[sp.Expr, sp.Expr], terms: MatrixTerms, steps: tuple[int, ...]
+def powers(net: tp.Transformer, point: tuple[sp.Expr, sp.Expr], terms: Counting, steps: tuple[int, ...]
            ) -> list[dict[tuple[str, int | str], sp.Expr]]:
     """The powers of L of all vectors, changes and numbers of some steps."""
     alpha, gamma = point
@@ -26,8 +27,8 @@ def powers(net: tp.Transformer, point: tuple[sp.Expr, sp.Expr], terms: MatrixTer
              if key.step == step and key.sort in (KET, CHANGE, SCALAR)} for step in steps]
 
 
-def over_two_updates(net: tp.Transformer) -> MatrixTerms:
-    return MatrixTerms.of(counted_program(net, tp.SGD(), tp.Parametrization(depth=symbols_of(net))))
+def over_two_updates(net: tp.Transformer) -> Counting:
+    return Counting.of(counted_program(net, tp.SGD(), tp.Parametrization(depth=symbols_of(net))))
 
 
 @pytest.mark.parametrize("norm", [None, "rms"])

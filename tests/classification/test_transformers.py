@@ -143,10 +143,9 @@ def test_what_each_vector_alone_brings_to_outputs(options: dict, alpha: float, g
 
 def test_initializations_of_single_matrices_are_refused() -> None:
     """At L^(-1/2) W_q makes attention uniform, and no power of the branch does."""
-    raw = {name: tp.parametrizations.DepthChoices(branch=-HALF, lr=-HALF, init=-HALF if name == "Wq" else 0)
-           for name in SMALL.matrices_of_block}
-    with pytest.raises(ValueError, match=r"init: got L\^\(-1/2\) for Wq"):
-        tp.classify(tp.Parametrization(depth=raw), SMALL)
+    smaller = {"*": tp.Powers(lr={"L": -HALF}), "Wq": tp.Powers(init={"L": -HALF}, lr={"L": -HALF})}
+    with pytest.raises(ValueError, match="sizes at first: got Wq -1/2; what acts on Wq is not homogeneous in it"):
+        tp.classify(tp.Parametrization(depth=smaller), SMALL)
 
 
 def test_attention_from_zero_is_uniform_where_an_update_vanishes_in_a_layer() -> None:

@@ -13,8 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.groups.factors import RolePowers, width_growths
+from tpcalc.groups.factors import folded, width_growths
 from tpcalc.groups.names import Shape
+from tpcalc.recipes.recipe import named_recipe
 
 Shapes = dict[str, Shape]
 
@@ -179,8 +180,8 @@ def test_width_powers_are_those_of_tensor_programs_v() -> None:
     roles = {p.role: p for p in find_roles(gpt(2, 32, False), gpt(2, 64, False)).parameters if p.is_matrix}
     for optimizer, rates in (("sgd", (1, 0, -1)), ("adam", (0, -1, -1))):
         for role, init, rate in zip(("input", "hidden", "output"), (0, -0.5, -1), rates):
-            powers = width_growths(roles[role], optimizer, 2.0)[0].powers
-            assert (float(powers.init), powers.lr) == (init, rate)
+            powers = width_growths(roles[role], optimizer, 2.0)[0]
+            assert (float(powers.of("init", "n")), powers.of("lr", "n")) == (init, rate)
 
 
 def test_nothing_changes_at_the_base() -> None:
@@ -233,8 +234,8 @@ def test_forms_of_other_trainers() -> None:
 
 
 def test_folding_twice_is_not_asked_for() -> None:
-    powers = RolePowers(forward=-1)
-    assert powers.folded("sgd").forward == 0 and powers.folded("sgd").lr == -2 and powers.folded("adam").eps == 1
+    sgd, adam = (folded(tp.Powers({"L": -1}), optimizer) for optimizer in ("sgd", "adam"))
+    assert sgd.multiplier == {} and sgd.lr == {"L": -2} and adam.eps == {"L": 1}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
@@ -249,8 +250,25 @@ def test_a_scaling_is_a_recipe(optimizer: str) -> None:
     assert own.multipliers()["transformer.h.*.mlp.c_proj"] == pytest.approx(4**-0.75)
 
 
+@pytest.mark.parametrize("name, optimizer", [("gpt-2", "adamw"), ("completep", "adam"), ("muon", "muon")])
+def test_powers_by_role_are_a_recipe(name: str, optimizer: str) -> None:
+    """A published recipe's own powers, put by hand: the same in layers, and no eps of its own outside of them."""
+    powers = named_recipe(name).powers
+    assert powers is not None
+    for forward in ("gauge", "multiplier"):
+        named, found = (plan_shapes(gpt(4, 32), gpt(16, 32), recipe, optimizer, forward=forward)
+                        for recipe in (name, tp.Parametrization(depth=powers)))
+        for one, other in zip(named.entries, found.entries):
+            if one.parameter.in_layers:
+                assert (one.powers, one.growth) == (other.powers, other.growth)
+    front = tp.Parametrization(depth={"*": tp.Powers(lr={"L": -1}), "last": tp.Powers({"L": -1}, lr={"L": -1})})
+    assert plan_shapes(gpt(4, 32), gpt(16, 32), front, "adamw", forward="multiplier").multipliers() == {
+        "transformer.h.*.attn.c_proj": 0.25, "transformer.h.*.mlp.c_proj": 0.25}
+
+
 @pytest.mark.parametrize("scale, said", [
     (tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), "one exponent for all matrices"),
+    (tp.Parametrization(depth={"W1": tp.Powers(), "*": tp.Powers()}), r"expected those of '\*' and of 'last'"),
     (tp.Parametrization("SP"), "muP in width"), (tp.DepthScaling(branch=2.0), "branch=1"),
     (tp.DepthScaling(*sp.symbols("a g", real=True)), "expected numbers")])
 def test_scalings_that_one_power_cannot_say_are_refused(scale: Any, said: str) -> None:

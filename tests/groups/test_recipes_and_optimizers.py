@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.faithful import update_power
-from tpcalc.classification.own_block import own_settings_of
-from tpcalc.classification.recipe import named_recipe
+from tpcalc.recipes.blocks import set_on_block
+from tpcalc.recipes.recipe import named_recipe
 from tpcalc.groups import plan_shapes
 from tpcalc.groups.factors import OPTIMIZERS, require_same_for_all
 from tpcalc.groups.names import Shape
-from tpcalc.parametrizations.choices import OPTIMIZERS as ALL
-from tpcalc.parametrizations.recipes import NAMED
+from tpcalc.programs.faithful import OPTIMIZERS as ALL, update_power
+from tpcalc.recipes.named import NAMED
 
 NAMES = [one.name for one in NAMED]
 PAIRS = [(name, optimizer) for name in NAMES for optimizer in OPTIMIZERS]
@@ -41,8 +42,8 @@ def names_only_what_was_given(said: str, name: str, optimizer: str) -> bool:
 
 
 def published_for(name: str, optimizer: str) -> bool:
-    choices = named_recipe(name).choices
-    return choices is None or optimizer == choices.optimizer or {optimizer, choices.optimizer} <= ADAMS
+    entry = named_recipe(name)
+    return entry.powers is None or optimizer == entry.optimizer or {optimizer, entry.optimizer} <= ADAMS
 
 
 @pytest.mark.parametrize("name, optimizer", PAIRS)
@@ -60,30 +61,32 @@ def test_a_plan_sets_what_the_recipe_says_or_is_refused_by_what_was_given(name: 
     if entry.target is not None:
         target, own = entry.target, "signsgd" if optimizer == "muon" else optimizer
         for part in MATRICES.values():  # updates are as large as the scaling says, gradients carrying the multiplier
-            powers = plan.entry(f"h.3.{part}.weight").depth
-            moved = update_power(own, target.alpha, -powers.lr, -powers.eps if own in ADAMS else None)
-            assert (powers.init, moved) == (0, target.gamma)
-        assert plan.entry("h.3.mlp.fc2.weight").depth.forward == -target.alpha
+            of = partial(plan.entry(f"h.3.{part}.weight").powers.of, size="L")
+            moved = update_power(own, target.alpha, -of("lr"), -of("eps") if own in ADAMS else None)
+            assert (of("init"), moved) == (0, target.gamma)
+        assert plan.entry("h.3.mlp.fc2.weight").powers.of("multiplier", "L") == -target.alpha
         return
-    given = own_settings_of(entry).choices
-    for matrix, one in given.items():
-        for part in (MATRICES.values() if len(given) == 1 else [MATRICES[matrix]]):
-            powers = plan.entry(f"h.3.{part}.weight").depth
-            assert (powers.init, powers.lr) == (one.init, one.lr)
+    given = set_on_block(entry)
+    for matrix in given.powers:
+        for part in (MATRICES.values() if len(given.powers) == 1 else [MATRICES[matrix]]):
+            of = partial(plan.entry(f"h.3.{part}.weight").powers.of, size="L")
+            rate, decay = given.of(matrix, "lr"), given.decay_of(matrix)
+            assert (of("init"), of("lr")) == (given.of(matrix, "init"), rate)
             if part in ("attn.o_proj", "mlp.fc2"):
-                assert powers.forward == one.branch
-            if one.weight_decay is not None and optimizer != "adam":  # the share that a step takes is the source's
-                share = one.weight_decay + (one.lr if one.decay == "decoupled" else 0)
-                assert powers.weight_decay + powers.lr == share
-            if optimizer in ADAMS and one.eps is not None:  # eps beside gradients that carry the multiplier
-                assert powers.eps - one.branch == one.eps - one.gradient_power
+                assert of("multiplier") == given.branch
+            if decay is not None and optimizer != "adam":  # the share that a step takes is the source's
+                share = decay + (rate if given.decay == "decoupled" else 0)
+                assert of("decay") + of("lr") == share
+            eps, carries = given.eps(matrix), replace(given, gradient=None)
+            if optimizer in ADAMS and eps is not None:  # eps beside gradients that carry the multiplier
+                assert of("eps") - carries.gradient_power(matrix) == eps - given.gradient_power(matrix)
 
 
-@pytest.mark.parametrize("name, optimizer", [pair for pair in PAIRS if named_recipe(pair[0]).choices is not None])
+@pytest.mark.parametrize("name, optimizer", [pair for pair in PAIRS if named_recipe(pair[0]).powers is not None])
 def test_what_is_assumed_of_decay_is_said(name: str, optimizer: str) -> None:
     """Adam and AdamW stand for each other; notes of a plan and the caveat of a recipe say it, and name no other."""
-    choices = named_recipe(name).choices
-    assert choices is not None
+    entry = named_recipe(name)
+    given = set_on_block(entry)
     if named_recipe(name).outside or not published_for(name, optimizer):
         with pytest.raises(ValueError) as caught:
             tp.recipe(name, optimizer)
@@ -91,13 +94,18 @@ def test_what_is_assumed_of_decay_is_said(name: str, optimizer: str) -> None:
         return
     found = tp.recipe(name, optimizer)
     said = found.caveat.removeprefix(named_recipe(name).caveat)
-    assert found.choices.optimizer == optimizer and names_only_what_was_given(said, name, optimizer)
-    assert bool(said) == (choices.weight_decay is None or optimizer == "adam" or choices.decay == "independent")
+    assert found.settings.optimizer == optimizer and names_only_what_was_given(said, name, optimizer)
+    assert bool(said) == (given.decay_of(given.names[0]) is None or optimizer == "adam" or given.decay == "independent")
     assert not said or "assumed to" in said
     if "norms after" not in named_recipe(name).block:
         notes = plan_shapes(shapes(2), shapes(8), name, optimizer).notes
         assert all(names_only_what_was_given(note, name, optimizer) for note in notes)
         assert not said or said.removeprefix("; ") in notes
+
+
+def inits_of(name: str) -> dict[str, sp.Expr]:
+    given = set_on_block(named_recipe(name))
+    return {matrix: given.of(matrix, "init") for matrix in given.names}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -108,11 +116,11 @@ def test_an_audit_refuses_recipes_whose_matrices_differ(name: str) -> None:
     except ValueError as refused:
         assert names_only_what_was_given(str(refused), name, "")
         if not named_recipe(name).outside and "norms after" not in named_recipe(name).block:
-            inits = own_settings_of(named_recipe(name)).inits
+            inits = inits_of(name)
             smaller = ", ".join(matrix for matrix, init in inits.items() if init != 0)
             assert smaller and f"in which {smaller} start like" in str(refused) and len(set(inits.values())) == 2
         return
-    given = own_settings_of(named_recipe(name)).inits
+    given = inits_of(name)
     assert len(set(given.values())) == 1
 
 
@@ -123,7 +131,8 @@ def test_eps_that_outgrows_gradients_is_a_note() -> None:
     outgrown = [name for name, said in notes.items() if any("outgrows" in one for one in said)]
     assert outgrown == ["depth-mup-fixed-eps"]
     plan = plan_shapes(shapes(2), shapes(8), "unit-scaling", "adam", forward="multiplier")
-    assert plan.entry("h.0.mlp.fc1.weight").depth.eps == -sp.Rational(1, 2) and plan.entry("emb.weight").depth.eps == 0
+    assert plan.entry("h.0.mlp.fc1.weight").powers.of("eps", "L") == -sp.Rational(1, 2)
+    assert plan.entry("emb.weight").powers.of("eps", "L") == 0
 
 
 @pytest.mark.parametrize("name, power", [("muon", 0), ("muon-spectral", 0), ("megatron-muon-unit-rms-norm", 0),

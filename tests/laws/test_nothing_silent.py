@@ -82,7 +82,7 @@ def test_audits(name: str, value: Any) -> None:
     given_powers = {"branch": -1, "lr": 0, name: value}
     found = outcome(lambda: tp.audit(**given_powers), name)
     if found is not None and value is not None:
-        power = found.choices.powers[name] if name != "gradient" else found.choices.gradient
+        power = found.powers[name] if name != "gradient" else found.settings.gradient
         assert close(power, value)
         if isinstance(value, (float, np.floating, sp.Float)):
             assert power.q <= 64 and not (name == "branch" and power > 0)

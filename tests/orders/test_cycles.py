@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.classification.exponents import ALPHA, GAMMA, Counting, counting_of
+from tpcalc.classification.exponents import ALPHA, GAMMA, counting_of
 from tpcalc.orders.affine import Affine
 from tpcalc.orders.cycles import growth
 from tpcalc.orders.exponent import Exponent
@@ -65,8 +65,6 @@ def test_where_cycles_change_places_all_their_forms_are_found() -> None:
 @pytest.mark.parametrize("phi, alpha, gamma, step", [("relu", 0, 1, 0), ("linear", 0, 1, 0), ("relu", 1, -1, 1)])
 def test_nothing_is_counted_after_what_explodes(phi: str, alpha: int, gamma: int, step: int) -> None:
     at = ((ALPHA, sp.Integer(alpha)), (GAMMA, sp.Integer(gamma)))
-    counting = counting_of(tp.ResNet(phi), at)
-    assert isinstance(counting, Counting)
-    found = counting.solution(dict(at))
+    found = counting_of(tp.ResNet(phi), at).there(dict(at)).decided()
     assert {key.step for key, _ in found.explosions} == {step}
     assert max(key.step for key in found.table) == step

@@ -7,7 +7,6 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.parametrizations import DepthChoices
 
 POWERS = st.fractions(-2, 2, max_denominator=4)
 BY_MATRIX = {"alpha": "1/2", "W1": 0, "W2": 1}
@@ -15,7 +14,7 @@ WIDTHS = ("muP", "sp", tp.meta_principled("1/2", 3), {"input": {}, "hidden": {"i
 
 
 @pytest.mark.parametrize("width", WIDTHS, ids=str)
-@pytest.mark.parametrize("depth", (tp.DepthScaling(1, 0), BY_MATRIX, {"W": DepthChoices(-1, 0)}), ids=str)
+@pytest.mark.parametrize("depth", (tp.DepthScaling(1, 0), BY_MATRIX, {"W": tp.Powers(lr={"L": -1})}), ids=str)
 def test_parametrizations_are_values(width, depth):
     one = tp.Parametrization(width, depth)
     again = pickle.loads(pickle.dumps(one))
@@ -61,8 +60,8 @@ def test_mfp_is_the_member_of_the_family_with_its_principles():
     ({"input": {}, "hidden": {"rate": 1}, "output": {}}, tp.DepthScaling(), "hidden"), ("muP", None, "depth: got None"),
     ("muP", {"alpha": 1, "W 1": 0}, "'W 1'"), ("muP", {"alpha": 1, 3: 0}, "got 3"),
     ("muP", {"alpha": 1, "W": float("nan")}, "depth\\['W'\\]"), ("muP", {"alpha": 1, "branch": 0}, "branch"),
-    ("muP", {"W1": DepthChoices(-1, 0), "W2": DepthChoices(0, 0)}, "one branch"),
-    ("muP", {"W1": DepthChoices(-1, 0), "W2": 0}, "nothing beside them")], ids=str)
+    ("muP", {"W1": tp.Powers(lr={"n": -1})}, "beside powers of n as width="),
+    ("muP", {"W1": tp.Powers(), "W2": 0}, "expected tp.Powers by names")], ids=str)
 def test_what_is_wrong_is_named(width, depth, said):
     with pytest.raises(ValueError, match=said):
         tp.Parametrization(width, depth)
@@ -79,5 +78,5 @@ def test_names_are_those_of_the_network():
         gate.over(["W", "V"])
     with pytest.raises(ValueError, match="all hidden ones alike"):
         tp.Parametrization(tp.WidthScaling([0, 0, 1, 0], [0, 0, 0, 0], 0)).width_scaling
-    with pytest.raises(ValueError, match="raw powers"):
-        tp.Parametrization(depth={"W": DepthChoices(-1, 0)}).scaling
+    with pytest.raises(ValueError, match="powers by parameter, of which a network and its optimizer make exponents"):
+        tp.Parametrization(depth={"W": tp.Powers(lr={"L": -1})}).scaling

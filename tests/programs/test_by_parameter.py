@@ -9,8 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.parametrizations import DepthChoices
-from tpcalc.programs.resolved import resolved
+from tpcalc.programs.faithful import update_power
 from tpcalc.theory import powers_by_parameter, with_exponents
 
 NETS = (tp.ResNet("tanh"), tp.ResNet("relu", "mlp"), tp.Transformer(head_dim=2, positions=2, mlp="glu"),
@@ -59,20 +58,22 @@ def test_a_factor_may_stand_anywhere() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "signsgd", "lion", "adam", "adamw"])
 def test_raw_powers_of_the_depth_are_read_alike(optimizer: str) -> None:
-    """Two readings where both apply: a block that is homogeneous in each matrix, as the one takes it to be and the
-    other finds."""
+    """Beside powers of n or alone, and as by hand of a product of matrices: the block carries all initial sizes, and
+    a raw gradient those of the others."""
     rng = np.random.default_rng(11)
     net = tp.ResNet("relu", "mlp")
     for _ in range(5):
         branch, inits, rates = some(rng), [some(rng), some(rng)], [some(rng), some(rng)]
-        raw = {name: DepthChoices(branch, rate, optimizer, None, init)
-               for name, init, rate in zip(("W1", "W2"), inits, rates)}
+        alone = {name: tp.Powers(init={"L": init}, lr={"L": rate})
+                 for name, init, rate in zip(("W1", "W2"), inits, rates)}
         mup = {name: one.lr for name, one in powers_by_parameter(tp.DepthScaling(0, 0), net, optimizer).items()}
         by_hand = {name: tp.Powers(init={"n": "-1/2", "L": init}, lr={"n": mup[name].get("n", 0), "L": rate})
                    for name, init, rate in zip(("W1", "W2"), inits, rates)}
-        found = with_exponents(tp.Parametrization({"branch": tp.Powers(multiplier={"L": branch}), **by_hand}), net,
-                               optimizer)
-        assert found == resolved(tp.Parametrization(depth=raw))
+        front, alpha = {"branch": tp.Powers(multiplier={"L": branch})}, -branch - sum(inits)
+        gammas = [update_power(optimizer, alpha + init, -rate) + init for init, rate in zip(inits, rates)]
+        for given in (tp.Parametrization({**front, **by_hand}), tp.Parametrization(depth={**front, **alone})):
+            assert with_exponents(given, net, optimizer) == tp.Parametrization(depth={
+                "alpha": alpha, "W1": gammas[0], "W2": gammas[1]})
 
 
 def moved(powers: dict[str, tp.Powers], sign: bool, n: int, depth: int, seeds: int) -> tuple[float, float]:

@@ -52,15 +52,16 @@ def test_matrices_at_the_end_of_branches() -> None:
     assert carried(tp.Transformer(mlp="glu")).last == ("Wo", "W3") and carried(tp.ResNet()).last == ("W",)
 
 
-def test_branches_of_different_sizes_are_refused() -> None:
-    found = carried(tp.Transformer(phi="relu"))
-    with pytest.raises(ValueError, match="branches of a layer come to be of different sizes"):
-        found.alpha(sp.Integer(0), {"Wo": -sp.Rational(1, 2), "W2": sp.Integer(0)})
-    assert found.alpha(-sp.Rational(1, 4), {"Wo": -sp.Rational(1, 2), "W1": -sp.Rational(1, 2)}) == sp.Rational(3, 4)
+def test_branches_of_different_sizes_have_an_alpha_each() -> None:
+    found, half, none = carried(tp.Transformer(phi="relu")), sp.Rational(1, 2), (sp.Integer(0),) * 2
+    assert found.alphas(none, {"Wo": -half, "W2": sp.Integer(0)}) == (half, 0)
+    assert found.alphas((-half / 2, -1), {"Wo": -half, "W1": -half}) == (3 * half / 2, 3 * half)
+    assert [found.gradient(name, (-half, -1), {"Wo": -half}) for name in ("Wq", "Wo", "W1")] == [-1, -half, -1]
+    assert {name: found.homes[name] for name in NAMES} == dict(zip(NAMES, (0, 0, 0, 0, 1, 1)))
 
 
 def test_what_is_not_homogeneous_is_refused() -> None:
     """Scores in softmax, and what gelu acts on."""
     for net, name in ((tp.Transformer(phi="relu"), "Wq"), (tp.Transformer(), "W1"), (tp.ResNet("tanh", "mlp"), "W1")):
         with pytest.raises(ValueError, match=f"got {name} -1; what acts on {name} is not homogeneous"):
-            carried(net).alpha(sp.Integer(0), {name: sp.Integer(-1)})
+            carried(net).alphas((sp.Integer(0),) * 2, {name: sp.Integer(-1)})

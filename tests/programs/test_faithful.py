@@ -14,7 +14,7 @@ from tpcalc.programs.faithful import (
     EPS, GRADIENTS, decay_fate, decay_power, direction, direction_power, eps_dominates, faithful_rate, optimizer_name,
     update_power)
 from tpcalc.programs.leading import leading_power
-from tpcalc.parametrizations.choices import OPTIMIZERS
+from tpcalc.programs.faithful import OPTIMIZERS
 from tpcalc.programs.language import Family, Scalar
 from tpcalc.testing import rationals
 

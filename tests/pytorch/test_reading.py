@@ -360,7 +360,7 @@ def test_readings_are_explained() -> None:
 def test_two_models_for_a_function() -> None:
     small, large = models.Mixer(**BASE), models.Mixer(**TARGET)
     plan, other = tpt.plan(small, large), tpt.plan(models.Mixer, BASE, TARGET)
-    assert [one.growths for one in plan.entries] == [one.growths for one in other.entries]
+    assert [(one.powers, one.growth) for one in plan.entries] == [(one.powers, one.growth) for one in other.entries]
     with pytest.raises(ValueError, match="^target: got None"):
         tpt.plan(models.Mixer, BASE)
 
@@ -409,8 +409,8 @@ def test_however_a_model_is_run_its_plan_is_the_same(way: str) -> None:
     base, target = dict(n_layer=2, n=16), dict(n_layer=4, n=32)
     plain = tpt.plan(usual.GPT, base, target)
     other = tpt.plan(lambda **sizes: WAYS[way](usual.GPT(**sizes)), base, target)
-    assert [(one.parameter.pattern, one.growths) for one in other.entries] == [
-        (one.parameter.pattern, one.growths) for one in plain.entries]
+    assert [(one.parameter.pattern, one.powers, one.growth) for one in other.entries] == [
+        (one.parameter.pattern, one.powers, one.growth) for one in plain.entries]
     wrapped = "_fsdp_wrapped_module.h.0.mlp._checkpoint_wrapped_module.2.weight"
     assert plain.entry(wrapped) is plain.entry("h.0.mlp.2.weight")
 
@@ -429,7 +429,7 @@ class Stops(usual.GPT):  # type: ignore[misc,name-defined]
 
 def test_early_exits_are_those_of_the_batch() -> None:
     plan, plain = (tpt.plan(make, dict(n_layer=2), dict(n_layer=4)) for make in (Stops, usual.GPT))
-    assert [one.growths for one in plan.entries] == [one.growths for one in plain.entries]
+    assert [(one.powers, one.growth) for one in plan.entries] == [(one.powers, one.growth) for one in plain.entries]
 
 
 def test_quantised_matrices_are_no_ends() -> None:

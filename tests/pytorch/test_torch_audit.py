@@ -268,17 +268,7 @@ def test_thirty_right_and_thirty_wrong() -> None:
 
 @pytest.mark.parametrize("name, smaller", [("gpt-2", "Wo, W2"), ("megatron-depth-mup-uncompensated", "Wo, W2")])
 def test_recipes_whose_matrices_differ_are_refused_by_name(name: str, smaller: str) -> None:
-    for judge in (tpt.audit, tpt.depth_check):
-        with pytest.raises(ValueError, match=f"^recipe: got '{name}', in which {smaller} start like .* do not"):
-            judge(*script(mlp), recipe=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name, kind", [("unit-scaling", "AdamW"), ("completep", "Adam"), ("branch-only", "AdamW"),
-                                        ("depth-mup-fixed-eps", "AdamW"), ("megatron-depth-mup", "AdamW")])
-def test_plans_of_published_recipes_pass_their_own_audit(name: str, kind: str) -> None:
-    plans = {n: tpt.plan(gpt, dict(n_layer=4), dict(n_layer=n), name, kind.lower()) for n in (4, 16)}
-    decay = {} if kind == "Adam" else {"weight_decay": 0.1}
-    found = tpt.audit(lambda n_layer: plans[n_layer].init_(gpt(n_layer)), lambda model: getattr(torch.optim, kind)(
-        plans[len(model.h)].groups(model, lr=1e-3, **decay)), recipe=name)
-    assert found.ok, str(found)
+    """By a depth check, which has one power for all matrices; an audit goes by what branches end with."""
+    with pytest.raises(ValueError, match=f"^recipe: got '{name}', in which {smaller} start like .* do not"):
+        tpt.depth_check(*script(mlp), recipe=name)
+    assert not tpt.audit(*script(mlp), recipe=name).ok

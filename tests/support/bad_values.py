@@ -21,7 +21,6 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.parametrizations import DepthChoices
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
@@ -112,7 +111,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
               "minimize": "optional nothing", "maximize": "optional nothing"},
     "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
-        "net": "optional net", "scale": "optional nothing"},
+        "net": "optional net", "scale": "optional nothing", "optimizer": "optional optimizer name"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
                           "depths": "depths or none"},
     "train": {"net": "net or problem", "seed": "optional whole or 0", "batches": "optional whole",
@@ -159,8 +158,9 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
               "lr": "optional any power", "eps": "optional any power",
               "init": "optional any power", "weight_decay": "optional any power", "gradient": "optional any power",
               "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag"},
-    "audit_matrices": {"net": "optional net", "scale": "result"},
-    "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result"},
+    "audit_matrices": {"net": "optional net", "scale": "result", "optimizer": "optional optimizer name"},
+    "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result",
+                      "net": "optional net"},
     "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
@@ -220,7 +220,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
     "audit": {"branch": -1, "lr": 0},
-    "audit_matrices": {"scale": tp.Parametrization(depth={"W": DepthChoices(-1, 0)})},
+    "audit_matrices": {"scale": tp.Parametrization(depth={"W": tp.Powers(lr={"L": -1})})},
     "matrix_recipe": {"scale": tp.Parametrization(depth={"alpha": 1, "W": 0})},
     "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
@@ -240,7 +240,7 @@ INNER = {  # called by the package, on values of its own
         "update_exponent", "step_size")), "matrices by name, asked by a builder"),
     **dict.fromkeys((f"Parametrization.{name}" for name in ("over", "is_mup", "require_mup", "beyond_mup",
                                                             "with_exponents")), "asked by the package, of a network"),
-    **dict.fromkeys(("Powers.in_one", "Powers.of"), "asked by the package, by names of its own"),
+    **dict.fromkeys(("Powers.in_one", "Powers.of", "Powers.times"), "asked by the package, by names of its own"),
     "SGD.step": "arithmetic on anything that adds",
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
         "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
@@ -294,7 +294,6 @@ def instances() -> dict[str, Any]:
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0),
-        "MatrixAudit": tp.theory.audit_matrices(tp.Parametrization(depth={"W": DepthChoices("-1/2", 0)})),
         "MatrixRecipe": tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W": 0})),
         "Citation": tp.theory.cite(run),
         "DepthLimit": limit,

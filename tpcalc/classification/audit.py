@@ -13,12 +13,15 @@ from .._checks import exponent, short
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
-from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
-from ..programs.faithful import decay_power, optimizer_name
-from .advice import BEST, decay_enters, eps_outgrows, raw_update_exponent, as_power, warnings
+from ..parametrizations import DepthScaling, Parametrization, Powers, WidthScaling
+from ..parametrizations.powers import Frozen, as_power
+from ..programs import ResNet
+from ..programs.faithful import optimizer_name
+from ..programs.settings import Settings
+from ..recipes.recipe import MATRIX, MEANING, Recipe
+from .advice import BEST, of_block, of_matrix
 from .classify import classify
 from .crossover import checked_sizes, crossover, far_away, since
-from .recipe import MEANING, Recipe, realize, visible_decay
 from .verdict import Verdict
 
 MOST_DENOMINATOR = 64  # of powers of L that anybody sets as floats
@@ -30,7 +33,7 @@ ELSEWHERE = ("tp.classify judges exponents, tp.theory.audit_matrices raw powers 
 
 @dataclass(frozen=True, repr=False)
 class Audit(Short, Aligned):
-    """What the powers of L in ``choices`` come to, in both regimes of Adam's eps.
+    """What the powers of L in ``settings`` come to, in both regimes of Adam's eps.
 
     alpha, gamma: the depth scaling (tp.DepthScaling) they realize while eps is negligible beside gradients; decay: one
     step of weight decay takes a share L^-decay of a weight, None without one; verdict: of (alpha, gamma);
@@ -49,7 +52,7 @@ class Audit(Short, Aligned):
     ('unstable in training', 'Depth-muP', 12000000.0)
     """
 
-    choices: DepthChoices
+    settings: Settings
     alpha: sp.Expr
     gamma: sp.Expr
     decay: sp.Expr | None
@@ -69,6 +72,11 @@ class Audit(Short, Aligned):
         return self.verdict.name
 
     @property
+    def powers(self) -> dict[str, sp.Expr]:
+        """What was set, by name."""
+        return self.settings.said(MATRIX)
+
+    @property
     def far_away(self) -> str:
         """From which depth on what is said of powers of L is felt; "" where nothing grows or vanishes."""
         return far_away(self.alpha, (self.gamma,), (self.decay or sp.Integer(0),))
@@ -81,16 +89,16 @@ class Audit(Short, Aligned):
     def latex(self) -> str:
         """What was set, and what it comes to, as lines of an ``aligned`` environment."""
         lines = [rf"\text{{{MEANING[name]}}} &\propto L^{{{latex(size)}}}"
-                 for name, size in self.choices.powers.items()]
+                 for name, size in self.powers.items()]
         return " \\\\\n".join([*lines, self.verdict.latex()])
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name} {as_power(size)}" for name, size in self.choices.powers.items())
+        given = ", ".join(f"{name} {as_power(size)}" for name, size in self.powers.items())
         far, charged = self.far_away, self.eps_in_charge
         regimes = [] if charged is None else [
             f"with eps in charge, {since(self.sizes, self.crossover_depth)}: {charged.where}: {charged.name}"]
         headline = f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}"
-        lines = [f"{self.choices.optimizer}: {given}", *self.reasons,
+        lines = [f"{self.settings.optimizer}: {given}", *self.reasons,
                  headline + ", while eps is negligible" * bool(regimes),
                  *regimes, *(f"warning: {one}" for one in self.warnings), *[far] * bool(far), *self.recipe.changes,
                  f"covered: {COVERED}"]
@@ -143,78 +151,78 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
     if independent and not decoupled:
         raise ValueError("independent: got True with decoupled False; a decay inside the gradient takes part in the "
                          "update; expected one of them")
-    powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
-    for name, power in powers.items():
-        _require_power(name, power)
+    given_powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay,
+                    "gradient": gradient}
+    powers = {name: _read_power(name, power) for name, power in given_powers.items()}
+    one = Powers(init={"L": powers["init"]}, lr={"L": powers["lr"]}, eps=_if_any(powers["eps"]),
+                 decay=_if_any(powers["weight_decay"]))
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
-    return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
-                         base_depth, given)
+    return _judged(Settings(ResNet(), Frozen({MATRIX: one}), optimizer_name(optimizer), powers["branch"], kind,
+                            powers["gradient"]), base_depth, given)
 
 
-def _require_power(name: str, given: object) -> None:
-    """Raise ``ValueError`` for a float that looks like a value of the setting, not like its power of L."""
-    if not isinstance(given, (float, np.floating, sp.Float)):
-        return
+def _if_any(power: sp.Expr | None) -> Mapping[str, sp.Expr] | None:
+    return None if power is None else {"L": power}
+
+
+def _read_power(name: str, given: Number | None) -> sp.Expr | None:
+    """A power of L as an exact number, None where a setting that there may be is not there.
+
+    Raises ``ValueError`` for a float that looks like a value of the setting, not like its power of L.
+    """
+    if given is None and name in ("eps", "weight_decay", "gradient"):
+        return None
     read = exponent(name, given)
-    if read.q > MOST_DENOMINATOR or read == 0 != given or name == "branch" and read > 0:
+    if not read.is_number:
+        raise ValueError(f"{name}: got {read}; expected a real number, as a power of L")
+    if isinstance(given, (float, np.floating, sp.Float)) and (
+            read.q > MOST_DENOMINATOR or read == 0 != given or name == "branch" and read > 0):
         raise ValueError(f"{name}: got {given!r}, which looks like a value; expected the power of L that the "
                          "setting goes like, such as branch=-1 for a multiplier like 1/L: exact numbers, and floats of "
                          f"denominator {MOST_DENOMINATOR} at most, for the branch not above 0. Values go with "
                          "base_depth=")
+    return read
 
 
-def judge_choices(choices: DepthChoices, base_depth: float = 1, sizes: Mapping[str, float] | None = None) -> Audit:
+def _judged(given: Settings, base_depth: float, sizes: Mapping[str, float]) -> Audit:
     """From powers of L to (alpha, gamma) and all that follows, with a negligible eps and with one in charge.
 
     The matrix is L^init times one of the usual size, so that a one-homogeneous block carries branch + init, and its
     updates, relative to it, are L^-init as large as those of the raw matrix.
     """
-    choices.require_numbers()
-    bare, sizes = choices.without_eps, {} if sizes is None else sizes
-    b, moved = -choices.init, raw_update_exponent(bare)
-    alpha, gamma = b - choices.branch, moved - b
+    bare = given.without_eps
+    alpha, gamma, lost, powers = bare.alpha, bare.gamma(MATRIX), bare.lost(MATRIX), given.said(MATRIX)
     base_depth = DepthScaling(alpha, gamma, base_depth=base_depth).base_depth  # refused where it is not positive
     verdict = classify(alpha, gamma)
-    charged = eps_outgrows(choices) and verdict.stable_at_init
-    lost, crossed = _lost(bare), None
-    if charged and choices.eps is not None and not decay_enters(choices):
-        crossed = crossover(sizes, choices.gradient_power, choices.eps)
+    charged, crossed = given.outgrown(MATRIX) and verdict.stable_at_init, None
+    if charged and not given.decay_enters(MATRIX):
+        crossed = crossover(sizes, given.gradient_power(MATRIX), powers["eps"])
+    moved = bare.moved(MATRIX)
     reasons = [
-        f"branch {as_power(choices.branch)} times init {as_power(choices.init)}: blocks of order {as_power(-alpha)}",
-        f"gradients of order {as_power(choices.gradient_power)}, which {choices.optimizer} turns into directions of "
-        f"order "
-        f"{as_power(-choices.lr - moved)}; times the learning rate {as_power(choices.lr)}: updates of order "
-        f"{as_power(-moved)}, "
-        f"relative to the initial weights {as_power(-gamma)}"]
+        f"branch {as_power(given.branch)} times init {as_power(powers['init'])}: blocks of order {as_power(-alpha)}",
+        f"gradients of order {as_power(given.gradient_power(MATRIX))}, which {given.optimizer} turns into directions "
+        f"of order {as_power(-powers['lr'] - moved)}; times the learning rate {as_power(powers['lr'])}: updates of "
+        f"order {as_power(-moved)}, relative to the initial weights {as_power(-gamma)}"]
     if lost is not None:
-        reasons.append(f"{choices.decay} weight decay {as_power(choices.powers['weight_decay'])}: a share of order "
+        reasons.append(f"{given.decay} weight decay {as_power(powers['weight_decay'])}: a share of order "
                        f"{as_power(-lost)} of a weight a step")
-    return Audit(choices, alpha, gamma, lost, verdict,
-                 tuple(warnings(choices, alpha, gamma, lost, since(sizes, crossed))), tuple(reasons),
-                 _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth,
-                 classify(alpha, raw_update_exponent(choices) - b) if charged else None, crossed, dict(sizes))
+    said = (*of_block(given), *of_matrix(given, MATRIX, since(sizes, crossed)))
+    return Audit(given, alpha, gamma, lost, verdict, said, tuple(reasons), _towards_best(given),
+                 bool(verdict.faithful_at_init and powers["init"] == 0), base_depth,
+                 classify(alpha, given.gamma(MATRIX)) if charged else None, crossed, dict(sizes))
 
 
-def _lost(choices: DepthChoices) -> sp.Expr | None:
-    """The share L^-(this) of a weight that one step's decay takes, None without one."""
-    if choices.weight_decay is None:
-        return None
-    return decay_power(choices.optimizer, -choices.lr, -choices.weight_decay, -choices.gradient_power, None,
-                       -choices.init, choices.decay)
-
-
-def _towards_best(choices: DepthChoices) -> Recipe:
+def _towards_best(given: Settings) -> Recipe:
     """Depth-muP with the same optimizer: eps stays where it may, weight decay becomes visible."""
-    best = realize(BEST, choices.optimizer, eps=choices.eps, gradient=choices.gradient)
-    if choices.eps is None:
-        best = replace(best, eps=None)
-    if choices.weight_decay is not None:
-        kind = choices.decay if visible_decay(best, choices.decay) is not None else "decoupled"
-        best = replace(best, weight_decay=visible_decay(best, kind), decay=kind)
-    changes = [f"change {MEANING[name]} from {as_power(choices.powers[name])} to {as_power(size)}"
-               for name, size in best.powers.items() if size != choices.powers[name]]
-    if best.decay != choices.decay:
-        changes.append(f"change weight decay from {choices.decay} to {best.decay}: {choices.optimizer}'s steps are "
+    best = given.changed(lambda name, one: replace(one, init={})).realized(BEST)
+    if given.decay_of(MATRIX) is not None:
+        visible = best.visible_decay(MATRIX, given.decay) is not None
+        best = best.with_visible_decay(given.decay if visible else "decoupled")
+    there, same = best.said(MATRIX), given.said(MATRIX)
+    changes = [f"change {MEANING[name]} from {as_power(same[name])} to {as_power(size)}"
+               for name, size in there.items() if size != same[name]]
+    if best.decay != given.decay:
+        changes.append(f"change weight decay from {given.decay} to {best.decay}: {given.optimizer}'s steps are "
                        "too small for a visible decay inside the gradient")
     head = "for Depth-muP: " if changes else "it is Depth-muP: nothing to change"
     return Recipe("depth-mup", best, {}, (head + "; ".join(changes),))

@@ -10,19 +10,20 @@ import sympy as sp
 
 from .._checks import exponent, positive_integer, short
 from ..errors import NotCovered
+from ..orders import Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import SGD, ResNet, Transformer
-from ..programs.builders import program, require_vectors_taken
-from ..programs.by_parameter import with_exponents
+from ..programs import SGD, Adam, ResNet, Transformer
+from ..programs.builders import require_vectors_taken
+from ..programs.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.clipped import Clipped
 from ..programs.program import Program
-from ..programs.resolved import resolved
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
-from .counted import WIDE, FromZero
-from .exponents import exponents_of, region_of, require_frozen_embedding_readout
-from .matrices import MatrixVerdicts
+from .counted import WIDE, BranchesApart, FromZero, apart_of
+from .counting import OwnLayers
+from .exponents import exponents_there, in_every_depth, region_of, require_frozen_embedding_readout
+from .matrices import MatrixVerdicts, training_terms
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
 from .post_norms import POST, require_normalized, without_post_norms
@@ -52,9 +53,9 @@ def classify(*given: Any, **named: Any) -> Verdict:
     net: default the linear residual network; a tp.ResNet is trained by ``opt``, so is a tp.Transformer, whose first
     update is counted, in a program that stands for all positions; a tp.Program by what it says, with its symbols alpha
     and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory and its decay are
-    counted, and sizes of directions that are no linear functions of gradients; a schedule is of order one; raw powers
-    of L are read with a negligible eps, ``tp.audit`` has both regimes. from_zero: names of a tp.Transformer's matrices
-    that start at 0, as W_q often does. updates: after how many updates exponents are, 1 for the first;
+    counted, and sizes of directions that are no linear functions of gradients; a schedule is of order one; powers by
+    parameter are read with a negligible eps, ``tp.audit`` has both regimes. from_zero: names of a tp.Transformer's
+    matrices that start at 0, as W_q often does. updates: after how many updates exponents are, 1 for the first;
     ``verdict.assumptions`` says what is known of later ones, and what stands for the network and its training.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
@@ -106,9 +107,12 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
-        scale = with_exponents(scale, net, inside)
+        alphas = settings_in_layers(scale, net, inside).alphas
+        if isinstance(net, Transformer) and len(set(alphas)) > 1:
+            return _of_branches_apart(scale, net, alphas, optimizer, many)
+        scale = exponents_of_powers(scale, net, inside, fixed=("decay",))
     if isinstance(scale, Parametrization):
-        scale = _reduced(scale, net, inside if isinstance(optimizer, Clipped) else opt)
+        scale = _reduced(scale, net)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
     for name, value in powers.items():
         if not value.is_number:
@@ -134,6 +138,26 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     return found if inside is optimizer else replace(found, gamma=gamma, assumptions=(*found.assumptions, CLIPPED))
 
 
+def _of_branches_apart(scale: Parametrization, net: Transformer, alphas: tuple[sp.Expr, ...],
+                       opt: Optimizer | Clipped, updates: int) -> Verdict:
+    """The verdict on branches of different sizes: that of the least alpha, with multipliers in the other branches.
+
+    Gradients carry these multipliers, and updates of gradient descent are said for gradients without them.
+    """
+    if isinstance(net, FromZero):
+        raise NotCovered(f"from_zero: got {net.zero} beside branches of different sizes; expected ()")
+    inside = opt.opt if isinstance(opt, Clipped) else opt
+    given = exponents_of_powers(scale, net, inside, fixed=("decay",), alpha=min(alphas))
+    there = BranchesApart.of(net, alphas)
+    moved = {name: given.update_exponent(name) - (power if isinstance(inside, SGD) else 0)
+             for name, power in apart_of(there).items()}
+    if isinstance(inside, Adam):
+        inside = replace(inside, eps=0.0)  # which is negligible beside gradients of any size
+    found = judge_scaling(given.with_exponents(given.alpha, moved), there,
+                          replace(opt, opt=inside) if isinstance(opt, Clipped) else inside, (), updates)
+    return replace(found, gamma=None)
+
+
 def _of_program(net: Program, scale: Scaling, opt: object, updates: int) -> Verdict:
     if opt is not None:
         raise ValueError(f"opt: got {short(opt)} with a tp.Program, which says how it is trained; expected None")
@@ -153,36 +177,31 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Ver
     if net.vectors_of_block and not (alpha.is_Rational and all(
             counted.update_exponent(name).is_Rational for name in net.trained_of_block)):
         net.require_no_vectors("a verdict at irrational exponents")
-    if is_plain(linear) and isinstance(counted, DepthScaling):
+    rational = all(one.is_Rational for one in (counted.alpha, *map(counted.update_exponent, net.trained_of_block)))
+    if not rational and is_plain(linear) and isinstance(counted, DepthScaling):
         region, exponents = region_of(net, counted.alpha, counted.gamma, updates, alone)
-        moved = counted != scale and region.size > 0
-        point: tuple[sp.Expr, ...] | None = (counted.alpha, counted.gamma) if moved else None
+        point: tuple[sp.Expr, ...] = (counted.alpha, counted.gamma)
     else:
         for name in net.trained_of_block:
             if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
                 raise NotCovered(f"{name}: got alpha = {counted.alpha}, gamma = {counted.update_exponent(name)}; "
                                  "expected rational numbers, beside other exponents or optimizers with a memory")
-        (region, exponents), = exponents_of(program(net, linear, counted), (), updates, alone)
-        point = ()
-    matrices = MatrixVerdicts(net, counted, updates)
-    found, descent = judge_exponents(alpha, gamma, region, exponents, matrices,
-                                     point), linear if linear.weight_decay else SGD()
+        region, point = Region(0), ()
+        try:
+            exponents = exponents_there(training_terms(net, counted, linear), updates, alone or updates > 1)
+        except OwnLayers as regime:
+            exponents = in_every_depth(regime, 0)
+    matrices, descent = MatrixVerdicts(net, counted, updates), linear if linear.weight_decay else SGD()
+    found = judge_exponents(alpha, gamma, region, exponents, matrices, point)
     assumed = (FROZEN, SAMPLE, *by_optimizer(opt, scale, counted, net.trained_of_block),
                by_updates(exponents, updates, found.stable_at_init, alone))
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)
 
 
-def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:
-    """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
+def _reduced(scale: Parametrization, net: ResNet | Transformer | Program) -> Scaling:
+    """A tp.DepthScaling where it is one; refused where it is not muP in width."""
     names = tuple(dict.fromkeys(m.name for m in net.matrices)) if isinstance(
         net, Program) else net.trained_of_block
-    if isinstance(net, Transformer):
-        for name, one in (scale.choices or {}).items():
-            if one.init != 0:
-                raise NotCovered(f"init: got L^({one.init}) for {name}; what softmax and activations act on is not "
-                                 "homogeneous in it, and sublayers have matrices of their own, so that one alpha does "
-                                 "not say it; expected for a transformer is 0")
-    scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:
             said = str(width_verdict(scale.width_scaling))

@@ -13,9 +13,10 @@ from ..parametrizations import Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import Block, Branch, block_name
 from ..programs.builders import program
+from ..programs.carried import carried
 from ..programs.convolution import Convolution
 from ..programs.from_zero import from_zero
-from ..programs.indices import m, p
+from ..programs.indices import L, m, p
 from ..programs.language import MatVec, Mean
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
@@ -64,6 +65,33 @@ class FromZero(Transformer):
     def is_uniform(self) -> bool:
         """Does softmax attention begin with scores that are 0?"""
         return self.attention == "softmax" and not {"Wq", "Wk"}.isdisjoint(self.zero)
+
+
+@dataclass(frozen=True, repr=False)
+class BranchesApart(Transformer):
+    """A transformer whose kinds of branches are multiplied by L^-apart besides, powers in the order of its branches."""
+
+    apart: tuple[sp.Expr, ...] = ()
+
+    @classmethod
+    def of(cls, net: Transformer, alphas: Sequence[sp.Expr]) -> BranchesApart:
+        """That of a network whose branches have these alphas, beside the least of them."""
+        return cls(**{f.name: getattr(net, f.name) for f in fields(Transformer)},
+                   apart=tuple(alpha - min(alphas) for alpha in alphas))
+
+    @property
+    def sublayers(self) -> tuple[Block, ...]:
+        def multiplied(block: Block, power: sp.Expr) -> Block:
+            return lambda b: L**-power * block(b)
+
+        return tuple(map(multiplied, super().sublayers, self.apart))
+
+
+def apart_of(net: Judged) -> dict[str, sp.Expr]:
+    """The power L^-(this) of what multiplies the branch of each parameter, beside the branch multiplier."""
+    if not isinstance(net, BranchesApart):
+        return {}
+    return {name: net.apart[home] for name, home in carried(net).homes.items() if name in net.trained_of_block}
 
 
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:

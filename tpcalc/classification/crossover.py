@@ -9,7 +9,8 @@ from typing import Iterable, Iterator
 import sympy as sp
 
 from .. import _checks
-from .advice import BEST, as_power
+from ..parametrizations.powers import as_power
+from .advice import BEST
 
 SIZES = ("depth", "width", "eps", "gradient")
 MOST_DIGITS = 4

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Mapping, Sequence, Union
+from typing import Callable, Sequence, Union
 
 import sympy as sp
 
 from .._types import Fields
-from ..asymptotics import Counted, SizeSolution
+from ..asymptotics import SizeSolution
 from ..asymptotics.cells import ParameterCell, Evaluated, Point, cells, inner_walls
 from ..asymptotics.values import LARGE, unit_directions
-from ..calculus import kets
-from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..limits.eigenspaces import NoStreams
-from ..limits.slow_streams import normal_form
-from ..limits.uncounted import require_no_explosion
 from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of
-from ..parametrizations import DepthScaling, Parametrization
+from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Transformer
-from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
-from ..programs.language import NonlinearOuter, Vector
 from ..programs.program import Assign, Program, mapped
-from .ket_exponents import exponents_of_kets, last_update, rate_of
+from .counting import Counting, OwnLayers
+from .ket_exponents import rate_of
 from .sizes import Exponents
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 Network = Union[ResNet, Program]
+Evaluation = Callable[[Point, Sequence[Point]], Evaluated[Exponents]]
 
 
 def exponents_of(net: Network, at: Values = (), updates: int = 1, first_alone: bool = False
@@ -48,88 +44,88 @@ def exponents_of(net: Network, at: Values = (), updates: int = 1, first_alone: b
 
 @lru_cache(maxsize=256)
 def _at_point(net: Network, at: Values, updates: int, alone: bool) -> tuple[tuple[Region, Exponents], ...]:
-    counting = counting_of(net, at)
-    if isinstance(counting, DepthIndependentRegime):
-        return ((Region(0), counting.exponents(0)),)
-    solution = counting.checked(counting.counted.updated(dict(at), updates)) if alone else counting.solution(dict(at))
-    return ((Region(0), counting.read(solution, updates)),)
+    try:
+        counting = counting_of(net, at)
+    except OwnLayers as regime:
+        return ((Region(0), in_every_depth(regime, 0)),)
+    return ((Region(0), exponents_there(counting.there(dict(at)), updates, alone)),)
+
+
+def exponents_there(counting: Counting, updates: int = 1, alone: bool = False) -> Exponents:
+    """The exponents at values, after the steps that decide those of all, or after so many updates alone."""
+    solution = counting.checked(counting.counted.updated(counting.values, updates)) if alone else counting.decided()
+    return counting.read(solution, updates)
 
 
 @lru_cache(maxsize=32)
 def _on_plane(net: Network) -> tuple[tuple[Region, Exponents], ...]:
-    counting = counting_of(net)
-    if isinstance(counting, DepthIndependentRegime):
-        return ((Region(2), counting.exponents(2)),)
-    return counting.regions()
+    try:
+        return regions(counting_of(net))
+    except OwnLayers as regime:
+        return ((Region(2), in_every_depth(regime, 2)),)
 
 
-@dataclass(frozen=True)
-class Counting:
-    """A program whose powers of L are counted; linear: is every vector linear in vectors and matrices?"""
+def regions(counting: Counting) -> tuple[tuple[Region, Exponents], ...]:
+    """Exponents on the faces of all dimensions into which walls between cells divide the space of the symbols."""
+    size = len(counting.counted.parameters)
+    if not size:
+        return ((Region(0), exponents_there(counting)),)
 
-    program: Program
-    counted: Counted
-    linear: bool
-
-    def solution(self, values: Mapping[sp.Symbol, sp.Expr],
-                 directions: Sequence[Sequence[Fraction]] = ()) -> SizeSolution:
-        """The steps that decide those of all."""
-        return self.checked(self.counted.settled(values, directions=directions))
-
-    def checked(self, found: SizeSolution) -> SizeSolution:
-        """A solution as it is; raises ``NotCovered`` for what no rule covers."""
-        found.require_forgotten()
-        require_no_explosion(self.program, bool(found.explosions) and not found.gradients_alone)
-        return found
-
-    def read(self, solution: SizeSolution, updates: int = 1) -> Exponents:
-        return exponents_of_kets(solution, self.program, last_update(solution, updates), self.linear)
-
-    def regions(self) -> tuple[tuple[Region, Exponents], ...]:
-        """Exponents on the faces of all dimensions into which walls between cells divide the space of the symbols."""
-        size = len(self.counted.parameters)
-        if not size:
-            return ((Region(0), self.read(self.solution({}))),)
-        divided = cells(self._evaluated, size, Exponents.common)
-        walls = inner_walls(divided)
-        found: list[tuple[Region, Exponents]] = []
-        faces = [Region(size)]
-        for wall in walls:
-            faces = [part for face in faces for _, part in face.split(wall)]
-        for face in faces:
-            flat = len(face.equations)
-            found.append((face, self._inside(divided, face) if not flat else self._on_face(divided, face)))
-        return tuple(found)
-
-    def _at(self, point: Point) -> dict[sp.Symbol, sp.Expr]:
-        return {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.counted.parameters, point)}
-
-    def _evaluated(self, point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
-        solution = self.solution(self._at(point), directions)
-        found = self.read(solution)
-        evaluated, known = evaluated_exponents(solution, found), found.known_at(point, directions)
+    def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
+        there = _at(counting, point, directions)
+        solution = there.decided()
+        found = there.read(solution)
+        every, known = evaluated_exponents(solution, found), found.known_at(point, directions)
         if known is found:
-            return evaluated
-        return replace(evaluated, answer=known, zeros=evaluated.zeros | {"dx", "df"})  # the larger one decides
+            return every
+        return replace(every, answer=known, zeros=every.zeros | {"dx", "df"})  # the larger one decides
 
-    def _inside(self, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
-        """What a cell says of an open face."""
-        point = face.point()
-        assert point is not None
-        held = next((cell for cell in divided if all(wall.at(point) >= 0 for wall in cell.walls)), None)
-        return held.found.answer if held is not None else self._evaluated(point, unit_directions(face.size)).answer
+    divided = cells(evaluated, size, Exponents.common)
+    found: list[tuple[Region, Exponents]] = []
+    faces = [Region(size)]
+    for wall in inner_walls(divided):
+        faces = [part for face in faces for _, part in face.split(wall)]
+    for face in faces:
+        found.append((face, _on_face(counting, divided, face) if face.equations else _inside(divided, face, evaluated)))
+    return tuple(found)
 
-    def _on_face(self, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
-        """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
-        points."""
-        points = spanning(face)
-        read = [self.read(self.solution(self._at(point))).known_at(()) for point in points]
-        for cell in divided:
-            if all(wall.at(point) >= 0 for wall in cell.walls for point in points):
-                beside = cell.found.answer
-                if all(_are(beside, point, one) for point, one in zip(points, read)):
-                    return beside
-        return along(points, read)
+
+def alone_by_regions(counting: Counting, matrix: str) -> tuple[Exponents, ...]:
+    """What updates of one matrix do by themselves, on all regions of the symbols' space, wherever the network does not
+    explode at first."""
+    def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
+        there = _at(counting, point, directions)
+        solution = there.after(2, matrix)
+        return evaluated_exponents(solution, there.read(solution, at_first=False))
+
+    found = [cell.found.answer for cell in cells(evaluated, len(counting.counted.parameters))]
+    return tuple(one for one in found if not (one.explosions and one.explosions[0][0] == 0))
+
+
+def _at(counting: Counting, point: Point, directions: Sequence[Point] = ()) -> Counting:
+    return counting.there({s: sp.Rational(x.numerator, x.denominator)
+                           for s, x in zip(counting.counted.parameters, point)}, directions)
+
+
+def _inside(divided: Sequence[ParameterCell[Exponents]], face: Region, evaluated: Evaluation) -> Exponents:
+    """What a cell says of an open face."""
+    point = face.point()
+    assert point is not None
+    held = next((cell for cell in divided if all(wall.at(point) >= 0 for wall in cell.walls)), None)
+    return held.found.answer if held is not None else evaluated(point, unit_directions(face.size)).answer
+
+
+def _on_face(counting: Counting, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
+    """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
+    points."""
+    points = spanning(face)
+    read = [exponents_there(_at(counting, point)).known_at(()) for point in points]
+    for cell in divided:
+        if all(wall.at(point) >= 0 for wall in cell.walls for point in points):
+            beside = cell.found.answer
+            if all(_are(beside, point, one) for point, one in zip(points, read)):
+                return beside
+    return along(points, read)
 
 
 def evaluated_exponents(solution: SizeSolution, found: Exponents) -> Evaluated[Exponents]:
@@ -211,23 +207,18 @@ def require_frozen_embedding_readout(net: Network | Transformer) -> None:
         net.require_counted()
 
 
-@dataclass(frozen=True)
-class DepthIndependentRegime:
-    """What layers do of themselves, whatever the depth scaling: they explode, or keep nothing of what they find."""
-
-    explodes: bool
-
-    def exponents(self, size: int) -> Exponents:
-        """exp(L) or exp(-L) for all that there is."""
-        everything: Fields = {f.name: EXPLODES if self.explodes else Exponent() for f in Exponents.sizes()}
-        rate = Exponent.single(Affine.number(1, size))
-        return Exponents(**everything, explosions=((0, rate),) if self.explodes else ())
+def in_every_depth(regime: OwnLayers, size: int) -> Exponents:
+    """exp(L) or exp(-L) for all that there is, where layers explode or forget of themselves, whatever the scaling."""
+    everything: Fields = {f.name: EXPLODES if regime.explodes else Exponent() for f in Exponents.sizes()}
+    rate = Exponent.single(Affine.number(1, size))
+    return Exponents(**everything, explosions=((0, rate),) if regime.explodes else ())
 
 
-def counting_of(net: Network, at: Values = ()) -> Counting | DepthIndependentRegime:
+def counting_of(net: Network, at: Values = ()) -> Counting:
     """A network's training by its ket equations in normal form; a ResNet is trained by plain SGD.
 
     They are written in symbols, once for all points, unless what layers do can be judged at the values ``at`` alone.
+    Raises ``OwnLayers`` where they explode or forget by themselves.
     """
     require_frozen_embedding_readout(net)
     if at:
@@ -236,33 +227,20 @@ def counting_of(net: Network, at: Values = ()) -> Counting | DepthIndependentReg
         except NoStreams:
             pass
         else:
-            if isinstance(found, DepthIndependentRegime) or found.counted.is_gradual(dict(at)):
+            if found.counted.is_gradual(dict(at)):
                 return found
     return _counting(net, at)
 
 
 @lru_cache(maxsize=32)
-def _counting(net: Network, at: Values) -> Counting | DepthIndependentRegime:
-    one = _with_numbers(_program(net), at)
-    depth = Setting.of(one).depth
-    if depth is None:
-        raise NotCovered(f"program {one.name} has no layers, so that nothing depends on the depth")
-    found = normal_form(one, depth)
-    if found.explodes or found.forgets:
-        return DepthIndependentRegime(bool(found.explodes))
-    return Counting(_program(net), Counted(kets(found.program)), is_linear_program(found.program))
+def _counting(net: Network, at: Values) -> Counting:
+    one = _program(net)
+    return replace(Counting.of(_with_numbers(one, at)), source=one)
 
 
 def _program(net: Network) -> Program:
     """A ResNet is trained by plain SGD."""
     return net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
-
-
-def is_linear_program(one: Program) -> bool:
-    """Are all vectors linear in vectors and matrices, and all updates in outer products?"""
-    return all(is_linear_in_vectors(p.statement.value) if isinstance(p.statement.target,
-                                                                     Vector) and p.statement.value != 0
-               else not p.statement.value.has(NonlinearOuter) for p in one.locations())
 
 
 def _with_numbers(one: Program, at: Values) -> Program:
@@ -288,21 +266,3 @@ def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr, updates: int = 1, fi
                          "where steps are counted one by one")
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
     return next((region, found) for region, found in exponents_of(net) if region.contains(point))
-
-
-def exponents_by_matrix(net: ResNet, alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Exponents:
-    """The exponents of a network whose matrices have rational update exponents of their own.
-
-    Terms are written once, in symbols, for all exponents that are asked for. Raises ``ValueError`` as ``exponents_of``.
-    """
-    counting, names = _in_symbols(net)
-    return counting.read(counting.solution({names["alpha"]: alpha, **{names[m]: g for m, g in gammas.items()}}))
-
-
-@lru_cache(maxsize=8)
-def _in_symbols(net: ResNet) -> tuple[Counting, dict[str, sp.Symbol]]:
-    names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.trained_of_block}}
-    counting = counting_of(program(net, SGD(), Parametrization(depth=names)))
-    if isinstance(counting, DepthIndependentRegime):
-        raise NotCovered(f"net: got {net!r}; expected ones whose layers do not explode by themselves")
-    return counting, names

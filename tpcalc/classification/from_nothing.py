@@ -19,9 +19,10 @@ from ..programs.from_zero import from_zero
 from ..programs.indices import L, l, t
 from ..programs.language import Matrix, Mean, Scalar, Vector
 from ..programs.program import Assign, Statement, mapped
+from .counting import Counting
 from .exponents import ALPHA, GAMMA
 from .ket_exponents import exponent_of_value, larger, exponents_of_kets
-from .matrices import MatrixTerms, MatrixVerdict, MatrixVerdicts
+from .matrices import MatrixVerdict, MatrixVerdicts
 from .sizes import Exponents
 from .verdict import Verdict, judge_exponents
 
@@ -46,7 +47,7 @@ def of_zero(net: ResNet, scale: Parametrization, names: tuple[str, ...]) -> Verd
     >>> of_zero(tp.ResNet("relu", "mlp"), scale, ("W2",)).name
     'ODE limit'
     """
-    terms = MatrixTerms.of(from_zero(program(net, SGD(), scale), *names))
+    terms = Counting.of(from_zero(program(net, SGD(), scale), *names))
     solution = terms.after(UPDATES + 1)
     exponents = exponents_of_kets(solution, terms.source, solution.steps - 1, terms.exact)
     found = judge_exponents(scale.alpha, None, Region(0), exponents, JointVerdicts(net, scale), ())
@@ -101,7 +102,7 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
         ends = s.target == gradient[t, l - 1]
         return [written, *([Assign(mean, Mean(gradient[t, l] * value[t, l]))] if ends else [])]
 
-    terms = MatrixTerms.of(replace(one, body=mapped(one.body, closed)))
+    terms = Counting.of(replace(one, body=mapped(one.body, closed)))
     solution = terms.after(1)
     families = terms.equations.setting.families
 

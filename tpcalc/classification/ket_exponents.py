@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Mapping, NamedTuple
 
 import sympy as sp
 
@@ -30,8 +30,19 @@ from .sizes import Exponents
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
 
 
-def exponents_of_kets(solution: SizeSolution, source: Program, step: int = 1, exact: bool = False, at_first: bool = True
-                      ) -> Exponents:
+class Branches(NamedTuple):
+    """Branches of a layer that have multipliers of their own besides: powers of 1/L of these by the matrices in them,
+    and the matrix that brings a term."""
+
+    apart: Mapping[str, sp.Expr]
+    matrix_of: Callable[[TermEntry], str | None]
+
+
+ONE_MULTIPLIER = Branches({}, lambda entry: None)
+
+
+def exponents_of_kets(solution: SizeSolution, source: Program, step: int = 1, exact: bool = False,
+                      at_first: bool = True, branches: Branches = ONE_MULTIPLIER) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
     What is attained by upper bounds alone is an upper bound itself. So is all that updates make where these outgrow
@@ -40,7 +51,7 @@ def exponents_of_kets(solution: SizeSolution, source: Program, step: int = 1, ex
     was before normal form; exact: are all terms reached, as in linear networks? at_first: is it asked for what updates
     do where all else is as it was?
     """
-    return Reader(solution, source, step).read(exact, at_first)
+    return Reader(solution, source, step, branches).read(exact, at_first)
 
 
 def last_update(solution: SizeSolution, updates: int) -> int:
@@ -101,7 +112,9 @@ def value_times(value: Value, *weights: int) -> Value:
 class Reader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, solution: SizeSolution, source: Program, step: int = 1) -> None:
+    def __init__(self, solution: SizeSolution, source: Program, step: int = 1,
+                 branches: Branches = ONE_MULTIPLIER) -> None:
+        self.branches = branches
         self.solution, self.source, self.step, self.reading = solution, source, step, solution.counted.reading
         self.equations, self.setting = solution.counted.equations, solution.counted.equations.setting
         self.stream = self.reading.stream
@@ -119,7 +132,7 @@ class Reader:
             "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
             "dh": changes, "update": larger(updates),
             "noise": self.adds("independent layers"), "drift": self.adds("layers"),
-            "linearization": value_times(self.error(exact), self.branch)}
+            "linearization": self.error(exact)}
         if exact:
             values["drift"] = dx  # what updates add; what a skip takes away of x is no drift of theirs
         bounds = {name for name, value in values.items() if value is not None and value & 1}
@@ -173,9 +186,11 @@ class Reader:
     def branch(self) -> int:
         """The power of L of the branch multiplier, as a value: what a layer adds is its root mean square."""
         for rule in ("independent layers", "layers"):
-            for entry in self._to_stream(0):
-                if not entry.update and rule in self._rules(entry):
-                    return self.solution.weight(self._power_of(entry.term))
+            found = (self.solution.weight(self._power_of(entry.term)) for entry in self._to_stream(0)
+                     if not entry.update and rule in self._rules(entry))
+            first = next(found, None)
+            if first is not None:
+                return max([first, *(found if self.branches.apart else ())])
         if self.solution.forgets:  # nothing is left of anything
             return 0
         written = self._written_branch()
@@ -189,6 +204,11 @@ class Reader:
                              "used, as in branch.x / sqrt(Mean(branch.x**2))")
         raise NotCovered(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
+
+    def multiplier(self, matrix: str | None) -> int:
+        """What multiplies the branch that a matrix is in."""
+        apart = self.branches.apart.get(matrix or "", 0)
+        return self.branch - (self.solution.weight(Affine.of(apart, self.reading.parameters)) if apart else 0)
 
     def _to_stream(self, step: int) -> list[TermEntry]:
         """The terms that layers add to the stream."""
@@ -252,14 +272,15 @@ class Reader:
             if entry.update and chosen(entry.term):
                 parts: Parts = (self.direct.of_entry(entry) if self.exploded else self.solution.value(entry.node))
                 found.append(value_times(size_of_parts(parts),
-                                         *([-self.branch] if entry.enters == Enters.LAYERS else [])))
+                                         *([-self.multiplier(self.branches.matrix_of(entry))]
+                                           if entry.enters == Enters.LAYERS else [])))
         return larger(found)
 
     def error(self, linear: bool) -> Value:
-        """What a layer is wrong by in which only the first order of its updates is kept, before the branch multiplier:
-        products of two of them, of one matrix or of two; in a linear network, those of a smooth activation, too. What
-        a product adds to a stream on which functions act in the next layer is linearized in these."""
-        jet, moves = layer_jet(self.source), {}
+        """What a layer is wrong by in which only the first order of its updates is kept: products of two of them, of
+        one matrix or of two; in a linear network, those of a smooth activation, too. What a product adds to a stream
+        on which functions act in the next layer is linearized in these."""
+        jet, moves, _ = layer_jet(self.source), {}, self.branch  # refused where no layer adds anything
         for name in jet.first:
             products = [p for p in self.setting.products if not p.transposed and copied_from(p.matrix.name) == name]
             moves[name] = larger([*(self.change(p, True) for p in products),
@@ -271,5 +292,5 @@ class Reader:
                 bent.setdefault(copied_from(p.matrix.name), []).extend(self.reading.bent(p))
         alone = {(name, name): KINK if not linear and any(scalar_function(f).has_kinks for f in found) else SMOOTH
                  for name, found in bent.items() if linear or found}
-        return larger(together(how, moves.get(one), moves.get(other))
+        return larger(value_times(together(how, moves.get(one), moves.get(other)), self.multiplier(one))
                       for (one, other), how in joined_pairs(alone, jet.second).items())

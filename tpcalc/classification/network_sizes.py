@@ -21,8 +21,9 @@ from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
 from .counted import FromZero, Judged, helpers_of, written_out
+from .counting import Counting
 from .ket_exponents import exponent_of_value, larger
-from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, training_terms
+from .matrices import UNDECIDED, MatrixVerdicts, training_terms
 from .sizes import Exponents
 
 STREAM, OUTPUT = "x", "f"
@@ -138,7 +139,7 @@ class _Sizes:
 
     net: Judged
     scale: Scaling
-    terms: MatrixTerms
+    terms: Counting
     solution: SizeSolution
     exponents: Exponents
 

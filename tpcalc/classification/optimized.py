@@ -16,7 +16,8 @@ from ..programs.faithful import direction_power, optimizer_name
 from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
-from .matrices import MatrixTerms, training_terms
+from .counting import Counting
+from .matrices import training_terms
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
                                  "adam": Adam(), "adamw": AdamW(), "muon": Muon(), "normalizedsgd": NormalizedSGD()}
@@ -108,13 +109,13 @@ def gradients_change(net: Judged, scale: Scaling) -> bool:
     return _changed_gradient(training_terms(net, scale), 1) is not None
 
 
-def _changed_gradient(terms: MatrixTerms, step: int) -> str | None:
+def _changed_gradient(terms: Counting, step: int) -> str | None:
     """What has a gradient of another power of L at a step than at the first, other than one that explodes."""
     start, later = terms.gradients(0), terms.gradients(step)
     return next((name for name in start if later[name] not in (start[name], sp.oo)), None)
 
 
-def _has_grown(net: Judged, terms: MatrixTerms) -> bool:
+def _has_grown(net: Judged, terms: Counting) -> bool:
     """Does the first update of a transformer, of which no more is counted, make its stream grow, or is it larger before
     that already? Gradients of later steps, which grow with it, then decide nothing."""
     if isinstance(net, ResNet):

@@ -16,6 +16,7 @@ from ..orders import Region, point_of
 from ..limits import LimitRegion
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import ResNet
+from ..programs.faithful import optimizer_name
 from ..width.regimes import WidthRegime
 from .phase_drawing import plot_phase_diagram
 from .phase_html import html
@@ -174,13 +175,14 @@ class PhaseDiagram(Short):
         return html(self.picture)
 
 
-def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrization | WidthScaling | None = None
-                  ) -> PhaseDiagram:
+def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrization | WidthScaling | None = None,
+                  optimizer: object = None) -> PhaseDiagram:
     """Divide a plane of exponents by verdicts: faces of all lines on which an exponent changes, joined again.
 
     net: default the linear residual network. scale: default the plane of (alpha, gamma); else a scaling with two
     symbols, which it is the plane of: alpha and the update exponents of matrices are numbers or affine forms in them.
-    The raw powers of a ``tp.Parametrization`` may have the symbols, too: a matrix's init against its learning rate.
+    Powers by parameter, of a ``tp.Parametrization``, may have the symbols, too, beside the optimizer: a matrix's init
+    against its learning rate; eps is negligible then.
     A ``tp.WidthScaling`` with two symbols is a plane of powers of n, of a perceptron of its layers and without a net;
     its regions are named as ``tpcalc.width.width_regime`` names them.
     Nothing is sampled: every face is judged at a point inside it, and between its lines no flag can change. The
@@ -209,9 +211,10 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     if not isinstance(scale, (DepthScaling, Parametrization, WidthScaling, type(None))):
         raise ValueError(f"scale: got {short(scale)}; expected a tp.DepthScaling, a tp.Parametrization, "
                          "a tp.WidthScaling or None")
+    rule = optimizer_name("sgd" if optimizer is None else optimizer)
     if not isinstance(scale, WidthScaling):
         net = ResNet() if net is None else net
-        plane: ExponentPlane | WidthPlane = ExponentPlane.of(net, scale)
+        plane: ExponentPlane | WidthPlane = ExponentPlane.of(net, scale, rule)
     elif net is None:
         plane = WidthPlane.of(scale)
     else:

@@ -17,7 +17,7 @@ from ..orders import Affine, Exponent, NotAffine, Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
-from ..programs.resolved import resolved
+from ..programs.by_parameter import exponents_of_powers
 from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .phase_regions import Point, faces, lines_of
@@ -41,7 +41,7 @@ class ExponentPlane:
     symbols: tuple[sp.Symbol, ...] = COORDINATES
 
     @classmethod
-    def of(cls, net: ResNet, scale: Scaling | None) -> ExponentPlane:
+    def of(cls, net: ResNet, scale: Scaling | None, optimizer: str = "sgd") -> ExponentPlane:
         net = net.narrow
         net.require_no_vectors("a phase diagram")
         if scale is None:
@@ -50,8 +50,10 @@ class ExponentPlane:
         names = net.matrices_of_block
         whole = scale
         if isinstance(scale, Parametrization):
+            if scale.parameters is not None:
+                scale = exponents_of_powers(scale, net, optimizer)
             scale.require_mup(ends=False)
-            scale = resolved(scale).over(names, ends=False)
+            scale = scale.over(names, ends=False)
         found = tuple(dict.fromkeys(s for e in plane_exponents(scale, names) for s in sorted(e.free_symbols, key=str)))
         if len(found) != 2:
             raise ValueError(f"scale: got {short(whole)}, with {len(found)} symbols ({', '.join(map(str, found))}) "

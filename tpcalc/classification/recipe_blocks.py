@@ -1,4 +1,4 @@
-"""The networks on which named recipes are judged, by the names of their blocks, and how."""
+"""Verdicts on the blocks that recipes are for, at exponents by matrix."""
 
 from __future__ import annotations
 
@@ -7,66 +7,36 @@ from typing import Mapping
 
 import sympy as sp
 
-from ..orders import Region
 from ..parametrizations import Parametrization
-from ..parametrizations.recipes import BOTTLENECK, FROM_ZERO, GATED, LAYER, MLP, ONE, POST_NORM, SCALED
-from ..programs import ResNet, Transformer
-from ..programs.blocks import Branch, mlp
+from ..programs import ResNet
 from .classify import classify
 from .counted import Judged
-from .exponents import exponents_by_matrix
 from .from_nothing import of_gate, of_zero
-from .matrices import MatrixVerdicts
 from .transformers import name_on_transformer
-from .verdict import Verdict, judge_exponents
-
-
-def scaled(b: Branch) -> sp.Expr:
-    """An MLP whose output is multiplied, coordinate by coordinate, by a trained vector, as in LayerScale."""
-    return b.trained("s") * b.let("r", mlp(2)(b))
-
-
-# A norm after a branch, x <- norm(x + eps f(x)), is x <- x + eps |x| f(x / |x|) with one norm at the end, |x| being
-# the root mean square of the sum of all branches: of order one where the stream is, so that powers of L are as before.
-BLOCKS: dict[str, Judged] = {
-    ONE: ResNet(), MLP: ResNet("relu", "mlp", norm="rms"), LAYER: Transformer(phi="relu"),
-    POST_NORM: Transformer(phi="relu"), SCALED: ResNet("relu", scaled, norm="rms"),
-    FROM_ZERO: ResNet("relu", "mlp"), BOTTLENECK: ResNet("relu", "mlp", matrices=3), GATED: ResNet("relu", "mlp")}
-
+from .verdict import Verdict
 
 Gammas = tuple[tuple[str, sp.Expr], ...]  # gamma by matrix
 
 
 @lru_cache(maxsize=128)
-def verdict_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> Verdict:
+def verdict_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> Verdict:
     """The verdict at exponents by matrix, with matrices of these names starting at zero."""
-    net, own = BLOCKS[block], dict(gammas)
-    if not isinstance(net, ResNet):
-        return classify(block_exponents(alpha, own), net)
+    scale = block_exponents(alpha, dict(gammas))
     if zero:
-        return of_zero(net, block_exponents(alpha, own), zero)
-    if len(own) == 1:
-        return classify(alpha, *own.values())
-    scale = block_exponents(alpha, own).over(own, ends=False)
-    common = next(iter(own.values())) if len(set(own.values())) == 1 else None
-    found, matrices = exponents_by_matrix(net, alpha, own), MatrixVerdicts(net, scale)
-    return judge_exponents(alpha, common, Region(0), found, matrices, ())
+        assert isinstance(net, ResNet)
+        return of_zero(net, scale, zero)
+    return classify(scale, net)
 
 
 @lru_cache(maxsize=128)
-def name_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
+def name_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
     """The name of that verdict, for which no matrix needs to be counted by itself."""
-    net, own = BLOCKS[block], dict(gammas)
-    if not isinstance(net, ResNet):
-        return name_on_transformer(net, block_exponents(alpha, own))
-    if not net.vectors_of_block:
-        return verdict_on(block, alpha, gammas, zero).name
-    return judge_exponents(alpha, None, Region(0), exponents_by_matrix(net, alpha, own), None, ()).name
+    return verdict_on(net, alpha, gammas, zero).name if isinstance(net, ResNet) else name_on_transformer(
+        net, block_exponents(alpha, dict(gammas)))
 
 
-def verdict_past_zero(block: str) -> Verdict:
+def verdict_past_zero(net: Judged) -> Verdict:
     """The verdict behind a number that starts at 0 and, moved along its gradient, stays there."""
-    net = BLOCKS[block]
     assert isinstance(net, ResNet)
     return of_gate(net, dict.fromkeys(net.matrices_of_block, sp.Integer(0)))
 

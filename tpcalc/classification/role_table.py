@@ -11,12 +11,12 @@ from .._checks import choice, exponent
 from .._shown import Short, Tabled, text_table
 from .._types import Number, Fields, Value
 from ..parametrizations import DepthScaling, Powers, WidthScaling, width_recipe
-from ..parametrizations.powers import ROLES
-from ..parametrizations.width import gradient_power
-from ..programs.faithful import faithful_rate, update_power
+from ..parametrizations.powers import ROLES, as_power
+from ..programs.by_parameter import powers_of_role
 from ..width.family import meta_principled
-from .advice import as_power
-from .recipe import named_recipe, realize, visible_decay
+from ..programs import ResNet
+from ..recipes.blocks import realized_settings, set_on_block
+from ..recipes.recipe import MATRIX, named_recipe
 
 ROWS = {"init": "init", "lr": "rate", "multiplier": "multiplier", "eps": "eps", "decay": "weight decay"}
 Settings = Mapping[str, sp.Expr | int | None]  # by name, their powers of one size
@@ -116,26 +116,26 @@ def _together(wide: Settings, deep: Settings) -> Powers:
 def _in_width(column: RoleColumn, role: str, optimizer: str, s: sp.Expr) -> Settings:
     """Powers of n, with all initial variances critical, so that hidden vectors are of order one."""
     scaling = column.width(s)
-    a, b, c = scaling.abc()
+    a, b, _ = scaling.abc()
     i = ROLES.index(role)
-    init, multiplier = -b[i], -a[i]
     if column.left:
-        return {"init": init, "multiplier": multiplier, "lr": 0, "eps": 0, "decay": 0}
-    gradient = gradient_power(scaling, role) + a[i]  # of the raw matrix, n^-this
-    moved = update_power("sgd", gradient, c)
-    rate = -c if optimizer == "sgd" else -faithful_rate(optimizer, moved, gradient, gradient)
-    return {"init": init, "multiplier": multiplier, "lr": rate, "eps": -gradient if optimizer == "adam" else None,
-            "decay": -rate}
+        return {"init": -b[i], "multiplier": -a[i], "lr": 0, "eps": 0, "decay": 0}
+    found = powers_of_role(scaling, role, optimizer, -a[i])
+    powers: Settings = {name: found.of(name, "n") for name in ROWS}
+    return powers if optimizer == "adam" else {**powers, "eps": None}
 
 
 def _in_depth(column: RoleColumn, role: str, optimizer: str) -> Settings:
     """Powers of L, which blocks' matrices alone have."""
     if column.depth is None or role != "hidden":
         return {}
-    published = named_recipe(column.published).choices if column.published and optimizer == "adam" else None
-    choices = published or realize(column.depth, optimizer)
-    decay = choices.weight_decay if published else visible_decay(choices, "decoupled")
-    return {"init": choices.init, "multiplier": choices.branch, "lr": choices.lr, "eps": choices.eps, "decay": decay}
+    published = column.published and optimizer == "adam"
+    found = set_on_block(named_recipe(column.published)) if published else realized_settings(
+        ResNet(), optimizer, column.depth)
+    name = found.names[-1]
+    decay = found.decay_of(name) if published else found.visible_decay(MATRIX, "decoupled")
+    return {"init": found.of(name, "init"), "multiplier": found.branch, "lr": found.of(name, "lr"),
+            "eps": found.of(name, "eps"), "decay": decay}
 
 
 def _said(wide: sp.Expr, deep: sp.Expr) -> str:

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from .._shown import Tabled
 from .._types import Fields
-from ..parametrizations.recipes import NAMED
 from .own_block import RecipeAudit, audit_on_block
-from .recipe import named_recipe
+from ..recipes.named import NAMED
+from ..recipes.recipe import named_recipe
 
 COLUMNS = ("recipe", "block", "optimizer", "branch", "init", "lr", "eps", "weight_decay", "alpha", "gamma", "verdict",
            "eps in charge")

@@ -16,7 +16,8 @@ from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
 from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates
 from .counted import FromZero
-from .matrices import MatrixTerms, MatrixVerdicts, training_terms
+from .counting import Counting
+from .matrices import MatrixVerdicts, training_terms
 from .network_sizes import NetworkSize, NetworkSizes, size_of
 from .optimized import as_gradient_descent
 from .sizes import Exponents
@@ -87,7 +88,7 @@ def by_decay(alone: Exponents) -> str:
             f"h by {h}, x by {x} and f by {f}")
 
 
-def starting_at_zero(net: FromZero, terms: MatrixTerms) -> str:
+def starting_at_zero(net: FromZero, terms: Counting) -> str:
     """What starts at 0, and which gradients vanish with it, in a sentence."""
     still = [name for name, moves in terms.gradients(0).items() if moves == -sp.oo]
     return f"from zero: {', '.join(net.zero)}" + bool(still) * (

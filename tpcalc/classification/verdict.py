@@ -15,7 +15,7 @@ from ..errors import NotCovered
 from ..orders import Region, point_of
 from .crossover import far_away
 from .exponents import ALPHA, GAMMA
-from .matrices import MatrixVerdict, gammas_of
+from .matrices import MatrixVerdict, alphas_of, gammas_of
 from .network_sizes import NetworkSize
 from .sizes import Exponents
 
@@ -93,7 +93,8 @@ class Verdict(Short, Aligned):
         """The exponents that were given, in words."""
         if self.gamma is not None:
             return f"alpha = {self.alpha}, gamma = {self.gamma}"
-        return ", ".join([f"alpha = {self.alpha}", *(
+        alphas = [f"alpha of {kind} = {alpha}" for kind, alpha in alphas_of(self.matrices, self.alpha).items()]
+        return ", ".join([*(alphas or [f"alpha = {self.alpha}"]), *(
             f"gamma of {name} = {gamma}" for name, gamma in gammas_of(self.matrices).items())])
 
     def latex(self) -> str:

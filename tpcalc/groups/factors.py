@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import Mapping
 
 import sympy as sp
 
 from .._checks import choice
-from ..classification.advice import eps_outgrows, as_power
-from ..programs.faithful import direction_power, faithful_rate
-from ..classification.own_block import own_settings_of, width_of
-from ..classification.recipe import (
-    ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realize, visible_decay)
 from ..errors import NotCovered
-from ..parametrizations import DepthChoices, Scaling, width_recipe
-from ..parametrizations.recipes import POST_NORM, NamedRecipe
+from ..parametrizations import Powers, Scaling, width_recipe
+from ..parametrizations.powers import ROLES, as_power
+from ..programs.by_parameter import powers_of_role
+from ..programs.carried import carried
+from ..programs.faithful import direction_power
+from ..programs.settings import WITH_EPS as ADAMS, Settings
+from ..recipes.blocks import set_on_block
+from ..recipes.named import POST_NORM, NamedRecipe, width_of
+from ..recipes.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
 from .roles import Parameter
 
 OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon")
@@ -26,29 +29,19 @@ DEPTH = "tensor_programs_vi/definition_41"
 WIDTH = "meta_principled/translation"
 
 
-@dataclass(frozen=True)
-class RolePowers:
-    """Powers of one growing variable: of the initial size, the learning rate, eps and the weight decay of a parameter,
-    and of a multiplier in the forward pass."""
+OneSize = Mapping[str, sp.Expr]  # by setting, powers of one growing variable
 
-    init: sp.Expr = ZERO
-    lr: sp.Expr = ZERO
-    eps: sp.Expr = ZERO
-    weight_decay: sp.Expr = ZERO
-    forward: sp.Expr = ZERO
 
-    def plus(self, other: "RolePowers") -> "RolePowers":
-        """The powers of a product."""
-        return RolePowers(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+def folded(powers: Powers, optimizer: str) -> Powers:
+    """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
 
-    def folded(self, optimizer: str) -> "RolePowers":
-        """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
-
-        Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients;
-        eps goes with gradients, and a step's decay takes the share that it took.
-        """
-        rate = self.forward * (1 + _degree(optimizer))
-        return RolePowers(self.init + self.forward, self.lr + rate, self.eps - self.forward, self.weight_decay - rate)
+    Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients; eps
+    goes with gradients, and a step's decay takes the share that it took.
+    """
+    front = powers.multiplier
+    less = {size: -power for size, power in front.items()}
+    rate = {size: power * (1 + _degree(optimizer)) for size, power in front.items()}
+    return powers.times(Powers(less, front, rate, less, {size: -power for size, power in rate.items()}))
 
 
 @lru_cache(maxsize=None)
@@ -65,7 +58,7 @@ def optimizer_of_role(parameter: Parameter, optimizer: str) -> str:
 
 
 @lru_cache(maxsize=None)
-def depth_choices(name: str | Scaling, optimizer: str, own: str) -> DepthChoices:
+def layer_settings(name: str | Scaling, optimizer: str, own: str) -> Settings:
     """What a named recipe sets for parameters of a layer that directions of ``own`` move, in a plan for ``optimizer``;
     with the weight decay that stays visible where a recipe that is solved does not say it.
 
@@ -75,16 +68,31 @@ def depth_choices(name: str | Scaling, optimizer: str, own: str) -> DepthChoices
     """
     entry = settable(name)
     if entry.target is not None:
-        choices = realize(entry.target, own)
-        return replace(choices, weight_decay=visible_decay(
-            choices, "coupled" if own in ("sgd", "momentum") else "decoupled"))
-    choices = replace(published_choices(entry, optimizer), optimizer=own)
-    decay, eps = choices.weight_decay, choices.eps
-    if decay is not None and choices.decay == "independent":  # in groups the learning rate multiplies it
-        decay = decay - choices.lr
-    if eps is not None:
-        eps = eps - choices.gradient_power + choices.branch
-    return replace(choices, weight_decay=decay, decay="decoupled", eps=eps, gradient=None)
+        return set_on_block(entry, own).with_visible_decay("coupled" if own in ("sgd", "momentum") else "decoupled")
+    published_optimizer(entry, optimizer)
+    found = set_on_block(entry, own)
+    there = replace(found, gradient=None, decay="decoupled")
+
+    def in_groups(name: str, one: Powers) -> Powers:
+        decay, eps = found.decay_of(name), found.eps(name)
+        if decay is not None and found.decay == "independent":  # in groups the learning rate multiplies it
+            one = replace(one, decay={"L": decay - found.of(name, "lr")})
+        if eps is not None:
+            one = replace(one, eps={"L": eps - found.gradient_power(name) + there.gradient_power(name)})
+        return one
+
+    return there.changed(in_groups)
+
+
+def is_last(parameter: Parameter) -> bool:
+    """Does a branch end with this parameter?"""
+    return parameter.role == "branch output" or parameter.of_output
+
+
+def name_in(given: Settings, last: bool) -> str:
+    """A matrix of a recipe's block that a branch ends with, or one that it does not end with, where there is one."""
+    ends = carried(given.net).last
+    return next((name for name in given.names if (name in ends) == last), ends[-1])
 
 
 def settable(name: str | Scaling) -> NamedRecipe:
@@ -101,7 +109,8 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
     """The data of a recipe that sets the same for all matrices of a layer, so that measured powers of the depth can be
     held against it; ``ValueError`` naming the matrices that differ in others."""
     entry = settable(name)
-    given = {} if entry.target is not None else own_settings_of(entry).inits
+    found = set_on_block(entry)
+    given = {name: found.of(name, "init") for name in found.names}
     smaller = {matrix: init for matrix, init in given.items() if init != 0}
     others = [matrix for matrix in given if matrix not in smaller]
     if smaller and others:
@@ -117,7 +126,8 @@ def assumed(name: str | Scaling, optimizer: str) -> list[str]:
     entry = named_recipe(name)
     said = [assumed_of_decay(entry, optimizer)]
     for own in dict.fromkeys((optimizer,) if optimizer != "muon" else (SIGN, "adamw")):
-        if own in ADAMS and eps_outgrows(replace(depth_choices(name, optimizer, own), weight_decay=None)):
+        found = layer_settings(name, optimizer, own)
+        if any(map(found.without_decay.outgrown, found.names)):
             said.append(f"eps of {entry.name!r} falls less than gradients do, and outgrows them from a depth on that "
                         "is not known; until then it is negligible")
     return [one for one in said if one]
@@ -125,42 +135,36 @@ def assumed(name: str | Scaling, optimizer: str) -> list[str]:
 
 def one_eps(name: str | Scaling) -> bool:
     """Is the recipe published with one eps for all parameters? In those that are derived it goes with gradients."""
-    return named_recipe(name).target is None
+    entry = named_recipe(name)
+    return entry.powers is not None and bool(entry.optimizer)
 
 
-def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> RolePowers:
+def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> Powers:
     """Powers of the depth: those of the recipe in layers, none outside of them.
 
     A recipe that is published with one eps for all parameters has it outside of layers too.
     """
     own = optimizer_of_role(parameter, optimizer)
     if parameter.role == "stream factor":  # updates of all layers' factors are aligned, and no multiplier scales them
-        return RolePowers(lr=sp.Integer(-1))
-    choices = depth_choices(name, optimizer, own)
-    eps = choices.gradient_power if choices.eps is None else choices.eps
+        return Powers(lr={"L": -1})
+    found, last = layer_settings(name, optimizer, own), is_last(parameter)
+    matrix = name_in(found, last)
+    eps = found.eps(matrix)
+    eps = found.gradient_power(matrix) if eps is None else eps
     if not parameter.in_layers:
-        published = named_recipe(name).choices
-        outside = eps if published is None or published.eps is None else published.eps
-        return RolePowers(eps=outside if one_eps(name) and own in ADAMS else ZERO)
-    last = parameter.role == "branch output" or parameter.of_output
-    return RolePowers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
-                      choices.weight_decay or ZERO, choices.branch if last else ZERO)
-
-
-@dataclass(frozen=True)
-class Growth:
-    """What grows, from base to target: "L", "n", "fan-in", "fan-out" or a number of the forward pass, by a factor; and
-    the powers of it that a parameter's settings have."""
-
-    symbol: str
-    factor: float
-    powers: RolePowers
+        published = named_recipe(name)
+        outside = None if published.powers is None else set_on_block(published).eps(matrix)
+        return Powers(eps={"L": eps if outside is None else outside}) if one_eps(name) and own in ADAMS else Powers()
+    init = found.of(matrix, "init") if parameter.is_matrix or last else ZERO  # a bias behind a matrix adds as it does
+    front = found.of(matrix, "multiplier") + (found.branch if last else ZERO)
+    return Powers({"L": front}, {"L": init}, {"L": found.of(matrix, "lr")},
+                  {"L": eps} if own in ADAMS else None, {"L": found.decay_of(matrix) or ZERO})
 
 
 def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,
-                  factor: sp.Expr | None = None) -> tuple[Growth, ...]:
-    """What grows of a parameter with the width, and the powers of it that make a perceptron's maximal-update
-    parametrization: n where all that grows does as the width does, and else fan-in and fan-out by themselves. Of a
+                  factor: sp.Expr | None = None) -> tuple[Powers, dict[str, float]]:
+    """Powers of what grows of a parameter with the width that make a perceptron's maximal-update parametrization, and
+    by what it grows: n where all that grows does as the width does, and else fan-in and fan-out by themselves. Of a
     router, as of a head, fan-in alone grows.
 
     shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
@@ -177,54 +181,47 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
         raise NotCovered(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow "
                          "alike, with a recipe that multiplies updates by a factor of them; expected matrices of "
                          "layers that grow as a whole")
-    ins, outs = _fan_powers(parameter, own, use.fan_out >= use.fan_in)
-    fans = tuple(Growth("n" if uniform else name, grown, powers) for name, grown, powers in (
-        ("fan-in", use.fan_in, ins), ("fan-out", use.fan_out, outs)) if grown != 1)
-    if uniform and len(fans) == 2:
-        fans = (Growth("n", width, fans[0].powers.plus(fans[1].powers)),)
-    if factor is not None and own == SIGN and fans:
-        power = width_of(factor)
-        fans = (*fans, Growth("n", width, RolePowers(lr=-power, weight_decay=power)))
+    powers, growth = Powers(), dict[str, float]()
+    for size, grown, each in zip(("fan_in", "fan_out"), (use.fan_in, use.fan_out),
+                                 _fan_powers(parameter, own, use.fan_out >= use.fan_in)):
+        if grown != 1:
+            name = "n" if uniform else size
+            powers, growth[name] = powers.times(_in(name, each)), grown
+    if factor is not None and own == SIGN and growth:
+        power, growth["n"] = width_of(factor), width
+        powers = powers.times(_in("n", {"lr": -power, "decay": power}))
     if shared_eps and own in ADAMS and width != 1:
-        smallest = _width_powers(1, False, own).eps
-        fans = (*(replace(one, powers=replace(one.powers, eps=ZERO)) for one in fans),
-                Growth("n", width, RolePowers(eps=smallest)))
-    return fans
+        powers, growth["n"] = replace(powers, eps={"n": _width_powers(1, False, own)["eps"]}), width
+    return powers, growth
 
 
-def _fan_powers(parameter: Parameter, own: str, out_grows_more: bool) -> tuple[RolePowers, RolePowers]:
+def _in(size: str, powers: OneSize) -> Powers:
+    return Powers.in_one(size, size, powers)
+
+
+def _fan_powers(parameter: Parameter, own: str, out_grows_more: bool) -> tuple[OneSize, OneSize]:
     """Powers of fan-in and of fan-out: those of a head, of which fan-in alone grows, and those of an embedding; both
     together are those of a hidden matrix."""
     if parameter.role == "tied":
-        return RolePowers(forward=_width_powers(2, False, own).init), _width_powers(0, False, own)
+        return {"multiplier": _width_powers(2, False, own)["init"]}, _width_powers(0, False, own)
     if not parameter.is_matrix:
-        return RolePowers(), _width_powers(0, True, own)
+        return {}, _width_powers(0, True, own)
     ins, outs, both = (_width_powers(layer, False, own) for layer in (2, 0, 1))
     if own == SIGN:  # orthogonal directions, of spectral norm 1, where fan-out over fan-in, to the power 1/2, is wanted
-        ins, outs = replace(ins, lr=both.init, weight_decay=-both.init), replace(outs, lr=-both.init,
-                                                                                 weight_decay=both.init)
-    start = (both.init, ZERO) if out_grows_more else (ins.init, both.init - ins.init)
-    return replace(ins, init=start[0]), replace(outs, init=start[1])
+        ins, outs = ({**one, "lr": power, "decay": -power} for one, power in ((ins, both["init"]),
+                                                                              (outs, -both["init"])))
+    start = (both["init"], ZERO) if out_grows_more else (ins["init"], both["init"] - ins["init"])
+    return {**ins, "init": start[0]}, {**outs, "init": start[1]}
 
 
 @lru_cache(maxsize=None)
-def _width_powers(layer: int, vector: bool, optimizer: str) -> RolePowers:
-    """Powers for layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
-
-    Rates are those of gradient descent; other optimizers move weights by as much. What an output is made of is of order
-    one, and all gradients behind the output matrix have its size.
-    """
-    scaling = width_recipe("muP", 3).canonical()
-    fan_in = (0, 1, 1)
-
-    def init(i: int) -> sp.Expr:
-        return -(scaling.p[i] + fan_in[i]) / 2
-
-    rate = scaling.r - scaling.q[layer] - (0 if vector else fan_in[layer])
-    gradient = ZERO if layer == 2 else init(2)
-    lr = -faithful_rate(optimizer, -(rate + gradient), -gradient, -gradient)
-    start = (ZERO if layer == 2 else -scaling.p[layer] / 2) if vector else init(layer)
-    return RolePowers(start, lr, gradient if optimizer in ADAMS else ZERO, -lr)
+def _width_powers(layer: int, vector: bool, optimizer: str) -> OneSize:
+    """Powers for layer 0, 1 or 2 of a perceptron that is muP: its matrix, or a vector beside it; one of outputs starts
+    as it is."""
+    found = powers_of_role(width_recipe("muP", 3), ROLES[layer], optimizer, vector=vector)
+    start = ZERO if vector and layer == 2 else found.of("init", "n")
+    return {"init": start, "lr": found.of("lr", "n"), "eps": found.of("eps", "n") if optimizer in ADAMS else ZERO,
+            "decay": found.of("decay", "n")}
 
 
 def checked_optimizer(value: object) -> str:

@@ -7,19 +7,20 @@ from math import prod
 from types import MappingProxyType
 from typing import Iterable, Mapping
 
-import sympy as sp
-
 from .. import _checks
 from .._types import Fields, Value
 from .._shown import Short, Tabled, text_table
-from ..classification.recipe import named_recipe
-from ..parametrizations import Scaling
+from ..parametrizations import Powers, Scaling
+from ..parametrizations.powers import Frozen
+from ..recipes.recipe import named_recipe
 from .exports import FORMATS
-from .factors import (ADAMS, DEPTH, SIGN, WIDTH, Growth, RolePowers, assumed, checked_optimizer, depth_powers, one_eps,
-                      optimizer_of_role, width_growths)
+from .factors import (
+    ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, folded, one_eps, optimizer_of_role,
+    width_growths)
 from .names import Shape, plain_name
 from .roles import Parameter, Roles, find_roles
 
+SETTINGS = {"init": "init", "lr": "lr", "eps": "eps", "weight_decay": "decay", "forward": "multiplier"}
 CLIPPING = ("a multiplier that is part of a matrix trains as one in the forward pass does, but not where gradients are "
             "clipped by their global norm: the matrix's gradient has another share in it")
 HEADS = ("where heads grow with the width, attention logits are to be divided by a head's size over that of the base,"
@@ -28,33 +29,30 @@ HEADS = ("where heads grow with the width, attention logits are to be divided by
 
 @dataclass(frozen=True)
 class PlanEntry:
-    """One pattern of parameters. growths: the depth, the width and whatever else grows, with powers; factors: what to
-    multiply the base's settings with; forward: the factor that is left for the forward pass, 1 where it is part of the
-    parameter."""
+    """One pattern of parameters. powers: of the depth L, of the width n, or of fan-in and fan-out, and of numbers of
+    the forward pass; growth: by what these grow. The multiplier is what is left for the forward pass, none where it is
+    part of the parameter."""
 
     parameter: Parameter
     optimizer: str
-    growths: tuple[Growth, ...]
+    powers: Powers = Powers()
+    growth: Mapping[str, float] = Frozen({})
 
     def factor(self, name: str) -> float:
         """What to multiply the base's setting with; name: "init", "lr", "eps", "weight_decay" or "forward"."""
-        return prod((one.factor**float(getattr(one.powers, name)) for one in self.growths), start=1.0)
+        return prod((grown**float(self.powers.of(SETTINGS[name], size)) for size, grown in self.growth.items()),
+                    start=1.0)
 
     def power(self, name: str) -> str:
         """The powers of the depth L, of the width n and of whatever else grows, as text."""
-        powers = [(one.symbol, getattr(one.powers, name)) for one in self.growths]
+        powers = [(size.replace("_", "-"), self.powers.of(SETTINGS[name], size)) for size in self.growth]
         return " ".join(f"{base}^{power}" if power.is_Integer and power >= 0 else f"{base}^({power})"
                         for base, power in powers if power != 0) or "1"
 
     @property
-    def depth(self) -> RolePowers:
-        """Powers of the depth alone."""
-        return next((one.powers for one in self.growths if one.symbol == "L"), RolePowers())
-
-    @property
     def why(self) -> str:
         """Keys of the ledger that the powers rest on."""
-        keys = [DEPTH if one.symbol == "L" else WIDTH for one in self.growths if one.powers != RolePowers()]
+        keys = [DEPTH if size == "L" else WIDTH for size in self.growth if size in self.powers.sizes]
         return ", ".join(dict.fromkeys(keys)) or "as in the base"
 
 
@@ -174,7 +172,7 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         as in ``find_roles``.
     recipe:
         a name of ``tp.named_recipes()`` for the depth, or a ``tp.DepthScaling``, or a ``tp.Parametrization`` that is
-        muP in width and has one exponent for all matrices.
+        muP in width and has one exponent for all matrices, or powers of L for "branch", "*" and "last".
     optimizer:
         "sgd", "momentum", "adam", "adamw", "lion" with its decoupled weight decay, or "muon" for the matrices of layers
         with AdamW for the rest.
@@ -211,18 +209,19 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
     for parameter in found.parameters:
         own, use = optimizer_of_role(parameter, optimizer), parameter.use
         if use.as_base:
-            entries.append(PlanEntry(parameter, own, ()))
+            entries.append(PlanEntry(parameter, own))
             continue
-        depth = depth_powers(parameter, recipe, optimizer)
-        if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
-            depth, clips = depth.folded(own), True
-        growths = [Growth("L", use.depth, depth), *width_growths(
-            parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)]
+        powers = depth_powers(parameter, recipe, optimizer)
+        if powers.multiplier and forward == "gauge" and parameter.module not in unfolded:
+            powers, clips = folded(powers, own), True
+        wide, grown = width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)
+        powers = powers.times(wide)
+        growth = {"L": use.depth, **grown}
         if use.forward != 1:  # what the forward pass already has is taken back
-            growths.append(Growth("forward", use.forward, RolePowers(forward=sp.Integer(-1)).folded(own)))
+            powers, growth["forward"] = powers.times(folded(Powers({"forward": -1}), own)), use.forward
         if parameter.role == "tied" and use.forward != use.at_head:
-            growths.append(Growth("head", use.forward / use.at_head, RolePowers(forward=sp.Integer(1))))
-        entries.append(PlanEntry(parameter, own, tuple(growths)))
+            powers, growth["head"] = powers.times(Powers({"head": 1})), use.forward / use.at_head
+        entries.append(PlanEntry(parameter, own, powers, Frozen(growth)))
     said = [*assumed(recipe, optimizer), *((CLIPPING,) if clips else ()), *notes]
     return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
                 tuple(said))

@@ -1,6 +1,5 @@
 """Exponents as data: how multipliers, initial variances and learning rates scale with depth and width."""
 
-from .choices import DepthChoices as DepthChoices
 from .depth import DepthScaling as DepthScaling
 from .parametrization import Parametrization as Parametrization, Scaling as Scaling
 from .powers import Powers as Powers

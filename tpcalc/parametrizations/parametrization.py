@@ -10,7 +10,6 @@ import sympy as sp
 from .._types import Value
 from .._checks import choice, exact, exponent, short, whole_number
 from ..errors import NotCovered
-from .choices import DepthChoices
 from .depth import EMBEDDING_READOUT_FAMILIES, DepthScaling
 from .powers import FAN_IN, ROLES, Frozen, Powers, roles
 from .width import WidthScaling
@@ -33,19 +32,19 @@ class Parametrization:
         "lr": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
         trained with the optimizer's eps and decay at every width: powers of these but 0 are refused there.
         Or {parameter: tp.Powers}, powers of n and L both, keys being names of parameters, roles or patterns, of which
-        the most special one counts: a network and its optimizer, beside which they are read, make exponents of them.
+        the most special one counts, "branch", the number in front of branches, "attention" and "mlp", one beside it for
+        branches of that kind, and "last", what branches end with: a network and its optimizer, beside which they are
+        read, make exponents of them.
     depth:
         a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
         of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...), of its trained vectors
         ("gn", "gn1", ... of gains, "a" of a learned skip: ``net.trained_of_block`` has them all) and of the ends ("U",
         and "V" or, beside a block that has one, "nV"; 0 where they are left out). "gamma" stands for matrices without
-        an entry, "branch" and "base_depth" are those of a tp.DepthScaling. Or {name:
-        tp.parametrizations.DepthChoices}, raw powers of L, of one branch multiplier and one optimizer: ``tp.classify``
-        and ``tp.audit`` find the exponents that they are.
+        an entry, "branch" and "base_depth" are those of a tp.DepthScaling. Or {parameter: tp.Powers}, powers of L
+        alone, of what layers have, keys being as above, "branch" and "last" among them.
 
     With one gamma for all matrices and muP in width it is that tp.DepthScaling, everywhere. Raises ``ValueError`` for
-    names that are no identifiers, exponents that are not real and finite, an alpha that is missing, and choices that
-    disagree about the branch or the optimizer.
+    names that are no identifiers, exponents that are not real and finite, and an alpha that is missing.
 
     Source: Tensor Programs VI, sections 4 and K.3, which lets learning rates vary between the layers of a block
     [tensor_programs_vi/definition_41]; Meta-Principled Family for the width [meta_principled/translation].
@@ -84,31 +83,29 @@ class Parametrization:
     @property
     def parameters(self) -> Mapping[str, Powers] | None:
         """Powers by parameter, or None where there are others."""
-        return self.width if isinstance(self.width, Mapping) and self.depth == {} else None
+        found: Value = self.depth if self.of_depth_alone else self.width if self.depth == {} else None
+        return found if isinstance(found, Mapping) else None
 
     @property
-    def choices(self) -> Mapping[str, DepthChoices] | None:
-        """The raw powers of L that were given, or None where exponents were."""
-        found: Value = self.depth
-        return found if isinstance(found, Frozen) and found and "alpha" not in found else None
+    def of_depth_alone(self) -> bool:
+        """Are there powers of L by parameter, beside a width scaling?"""
+        return isinstance(self.depth, Mapping) and any(isinstance(one, Powers) for one in self.depth.values())
 
     @property
     def scaling(self) -> DepthScaling:
         """alpha, the branch and its base depth, and the gamma of matrices without one of their own.
 
-        Raises ``ValueError`` for raw choices, which say sizes of updates only with an optimizer.
+        Raises ``ValueError`` for powers by parameter, which say sizes of updates only with an optimizer.
         """
         if isinstance(self.depth, DepthScaling):
             return self.depth
         self._require_bound()
-        if self.choices is not None:
-            raise NotCovered(f"depth: got {short(self.depth)}, raw powers of L; expected exponents: "
-                             "tp.audit(...).scaling has those that they are")
         return DepthScaling(**{"gamma": 0, **{name: self.depth[name] for name in SCALED if name in self.depth}})
 
     def _require_bound(self) -> None:
         if self.parameters is not None:
-            raise NotCovered(f"width: got {short(self.width)}, powers by parameter, of which a network and its "
+            raise NotCovered(f"{'depth' if self.of_depth_alone else 'width'}: got {short(self.parameters)}, powers by "
+                             "parameter, of which a network and its "
                              "optimizer make exponents; expected tp.theory.with_exponents(scale, net, opt)")
 
     @property
@@ -119,7 +116,7 @@ class Parametrization:
     def own(self) -> Mapping[str, sp.Expr]:
         """gamma of the matrices that have one of their own."""
         self._require_bound()
-        if isinstance(self.depth, DepthScaling) or self.choices is not None:
+        if isinstance(self.depth, DepthScaling):
             return {}
         return {name: value for name, value in self.depth.items() if name not in SCALED}
 
@@ -144,7 +141,7 @@ class Parametrization:
         Raises ``ValueError`` where it has exponents of matrices that the network lacks, or none for one of its own.
         """
         names = tuple(matrices)
-        for name in (*self.own, *(self.choices or ())):
+        for name in self.own:
             if name not in (*names, *EMBEDDING_READOUT_FAMILIES, "V"):
                 raise ValueError(f"depth: got {name!r}; expected names of the network's matrices, {', '.join(names)}, "
                                  "its ends U, V")
@@ -189,7 +186,8 @@ class Parametrization:
 
         Raises ``ValueError`` for a tp.WidthScaling of two layers, or of hidden layers that are not alike.
         """
-        self._require_bound()
+        if not self.of_depth_alone:
+            self._require_bound()
         if isinstance(self.width, str):
             return width_recipe(self.width, 3)
         if isinstance(self.width, WidthScaling):
@@ -257,13 +255,13 @@ Scaling = DepthScaling | Parametrization
 
 
 def _by_matrix(given: Mapping[Value, Value]) -> Frozen[Value]:
-    """Exponents or choices by name, read strictly."""
+    """Exponents by name, or powers of L by parameter, read strictly."""
+    if any(isinstance(value, Powers) for value in given.values()):
+        return _by_parameter("depth", given, ("L",))
     for name in given:
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"depth: got {short(name)} as a name; expected names of matrices, and "
                              f"{', '.join(SCALED)}")
-    if any(isinstance(value, DepthChoices) for value in given.values()):
-        return _chosen(given)
     if "alpha" not in given:
         raise ValueError(f"depth: got {short(dict(given))}; expected \"alpha\", the branch's, and an exponent for "
                          "every matrix")
@@ -273,27 +271,20 @@ def _by_matrix(given: Mapping[Value, Value]) -> Frozen[Value]:
     return Frozen(read)
 
 
-def _chosen(given: Mapping[str, Value]) -> Frozen[DepthChoices]:
-    found = {(one.branch, one.optimizer) if isinstance(one, DepthChoices) else None for one in given.values()}
-    if None in found or len(found) > 1 or set(given) & {*SCALED, *EMBEDDING_READOUT_FAMILIES}:
-        raise ValueError(f"depth: got {short(dict(given))}; expected DepthChoices of one branch and one optimizer "
-                         "for every matrix of a block, and nothing beside them")
-    return Frozen(given)
-
-
 def _are_by_parameter(given: Mapping[Value, Value]) -> bool:
     """Has any of them powers of something beside n, or is any key no role?"""
     return any(isinstance(one, Powers) for one in given.values()) and (
         set(given) != set(ROLES) or any(isinstance(one, Powers) and one.sizes - {"n"} for one in given.values()))
 
 
-def _by_parameter(name: str, given: Mapping[Value, Value]) -> Frozen[Powers]:
+def _by_parameter(name: str, given: Mapping[Value, Value], sizes: tuple[str, ...] = ("n", "L")) -> Frozen[Powers]:
     for key, one in given.items():
         if not isinstance(key, str) or not isinstance(one, Powers):
             raise ValueError(f"{name}: got {short(key)}: {short(one)}; expected tp.Powers by names, roles or patterns")
-        if one.sizes - {"n", "L"}:
-            raise NotCovered(f"{key}: got powers of {', '.join(sorted(one.sizes - {'n', 'L'}))}; expected those of the "
-                             "width n and the depth L")
+        others = one.sizes - set(sizes)
+        if others:
+            raise NotCovered(f"{key}: got powers of {', '.join(sorted(others))}; expected those of " + (
+                "the width n and the depth L" if "n" in sizes else "the depth L, beside powers of n as width="))
     return Frozen(given)
 
 

@@ -79,10 +79,25 @@ class Powers:
         """The power of a size with which a setting goes."""
         return (getattr(self, setting) or {}).get(size, sp.Integer(0))
 
+    def times(self, other: "Powers") -> "Powers":
+        """The powers of a product, setting by setting."""
+        found: dict[str, Value] = {}
+        for one in fields(self):
+            ours, theirs = getattr(self, one.name), getattr(other, one.name)
+            if ours is not None or theirs is not None:
+                found[one.name] = {size: self.of(one.name, size) + other.of(one.name, size)
+                                   for size in {**(ours or {}), **(theirs or {})}}
+        return Powers(**found)
+
     @property
     def sizes(self) -> frozenset[str]:
         """What anything that is set grows with."""
         return frozenset(size for one in fields(self) for size in getattr(self, one.name) or ())
+
+
+def as_power(exponent: sp.Expr, base: str = "L") -> str:
+    """L^(1/2), L, 1."""
+    return "1" if exponent == 0 else base if exponent == 1 else f"{base}^({exponent})"
 
 
 def _of_sizes(setting: str, given: Value) -> Frozen[sp.Expr]:

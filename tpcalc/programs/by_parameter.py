@@ -6,23 +6,26 @@ formula [tensor_programs_vi/definition_41]. What counts is how large W is, and b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Mapping, Sequence
 
 import sympy as sp
 
 from .._checks import short
+from .._types import Value
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Powers, Scaling, WidthScaling, width_recipe
 from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
-from ..parametrizations.powers import FAN_IN, ROLES
+from ..parametrizations.powers import FAN_IN, ROLES, Frozen
 from ..parametrizations.width import gradient_power
 from .carried import carried
 from .faithful import faithful_rate, optimizer_name, update_power
 from .network import Network
+from .settings import Settings
 
 READ_IN, READ_OUT = EMBEDDING_READOUT_FAMILIES
-BRANCH = "branch"
+BRANCH, LAST = "branch", "last"  # the number in front of a branch; the matrices that branches end with
 OF_NO_ENTRY = ("muon", "normalizedsgd")  # entries of their directions shrink with the width
 WILD = "*?[]"
 
@@ -31,9 +34,11 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     """A parametrization with exponents, for the trained parameters of a network, in place of powers by parameter;
     others as they are.
 
-    The key "branch" is of the number in front of a branch, a multiplier alone. optimizer: one, or its name; gradient
-    descent where none is given. Raises ``ValueError`` for a trained parameter without powers, for powers of what the
-    network lacks, and for multipliers and initial sizes like powers of L of what a branch is not homogeneous in.
+    The key "branch" is of the number in front of a branch, a multiplier alone, "attention" and "mlp" of one beside it,
+    in front of the branches of that kind, and "last" of the matrices that branches end with. optimizer: one, or its
+    name; gradient descent where none is given. Raises ``ValueError`` for a trained parameter without powers, for powers
+    of what the network lacks, and for multipliers and initial sizes like powers of L of what a branch is not
+    homogeneous in, or with which the branches of a layer differ in size.
 
     >>> from tpcalc.programs import ResNet
     >>> every = Powers(multiplier={"L": "-1/2"}, init={"n": "-1/2"}, lr={"L": "-1/2", "n": -1})
@@ -41,27 +46,38 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     Parametrization(width='muP', depth={'alpha': 1/2, 'W': 1/2})
     """
     _require_network(scale, net)
-    optimizer_name("sgd" if optimizer is None else optimizer)
+    name = optimizer_name("sgd" if optimizer is None else optimizer)
     if not isinstance(scale, Parametrization) or scale.parameters is None:
         return scale
-    name = _by_entries(optimizer)
-    given = dict(scale.parameters)
-    branch = _of_branch(given.pop(BRANCH, Powers()))
-    found = named_powers(given, net)
-    for parameter, one in found.items():
-        _require_fixed(parameter, one, ("eps", "decay"))
-    block = {parameter: found[parameter] for parameter in net.trained_of_block}
-    sizes = {parameter: one.of("multiplier", "L") + one.of("init", "L") for parameter, one in block.items()}
-    depth = {"alpha": carried(net).alpha(branch, sizes)}
-    for parameter, one in found.items():
-        gradient = -carried(net).gradient(parameter, branch, sizes) if parameter in block else sp.Integer(0)
-        if parameter not in block:
-            _require_fixed(parameter, one, ("multiplier", "init"), "L")
-        elif gradient == sp.oo:
-            raise NotCovered(f"{parameter}: its gradient vanishes, and with it no size of its updates is known")
-        raw = gradient - one.of("multiplier", "L")
-        depth[parameter] = sp.expand(update_power(name, raw, -one.of("lr", "L")) + one.of("init", "L"))
-    return Parametrization(_in_width(found, net, name), depth)
+    return exponents_of_powers(scale, net, name, fixed=("eps", "decay"))
+
+
+def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object = None, fixed: tuple[str, ...] = (),
+                        alpha: sp.Expr | None = None) -> Parametrization:
+    """The exponents that powers by parameter are while eps is negligible beside gradients; fixed: what is the same at
+    every depth; alpha: beside which branches of different sizes are said."""
+    found = settings_in_layers(scale, net, optimizer).without_eps
+    given = named_powers(scale.parameters or {}, net)
+    for name, one in given.items():
+        _require_fixed(name, one, fixed)
+        _require_fixed(name, one, ("eps", "decay"), "n")
+    depth: dict[str, Value] = {"alpha": found.alpha if alpha is None else alpha, **found.gammas}
+    for name in given.keys() - set(net.trained_of_block):
+        _require_fixed(name, given[name], ("multiplier", "init"), "L")
+        depth[name] = update_power(found.optimizer, sp.Integer(0), -given[name].of("lr", "L"))
+    width = scale.width if scale.of_depth_alone else _in_width(given, net, _by_entries(found.optimizer))
+    return Parametrization(width, depth)
+
+
+def settings_in_layers(scale: Parametrization, net: Network, optimizer: object = None, **more: Value) -> Settings:
+    """What powers by parameter set for the layers of a network; more: as in ``Settings``."""
+    given = dict(scale.parameters or {})
+    branch, *fronts = (_in_front(key, given.get(key, Powers())) for key in (BRANCH, *net.branch_kinds))
+    if len(set(fronts)) == 1:  # all branches are multiplied alike
+        branch, fronts = branch + fronts[0], []
+    powers = {name: one for name, one in named_powers(given, net).items() if name in net.trained_of_block}
+    return Settings(net, Frozen(powers), optimizer_name("sgd" if optimizer is None else optimizer), branch,
+                    fronts=tuple(fronts), **more)
 
 
 def _require_network(scale: object, net: object) -> None:
@@ -80,10 +96,10 @@ def _by_entries(opt: object) -> str:
     return name
 
 
-def _of_branch(powers: Powers) -> sp.Expr:
-    """The power of L of the number in front of a branch; ``ValueError`` for anything else that is said of it."""
+def _in_front(key: str, powers: Powers) -> sp.Expr:
+    """The power of L of the number in front of branches; ``ValueError`` for anything else that is said of it."""
     if powers != Powers(multiplier={"L": powers.of("multiplier", "L")}):
-        raise ValueError(f"branch: got {powers}; expected a multiplier like a power of L alone")
+        raise ValueError(f"{key}: got {powers}; expected a multiplier like a power of L alone")
     return powers.of("multiplier", "L")
 
 
@@ -92,21 +108,23 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
     What is frozen has those of its name or role, if any."""
     names = (*net.trained_of_block, *EMBEDDING_READOUT_FAMILIES)
     trained = names if net.train_embedding_readout else net.trained_of_block
+    given = {key: one for key, one in given.items() if key not in (BRANCH, *net.branch_kinds)}
+    last = carried(net).last if LAST in given else ()
     found: dict[str, Powers] = {}
     used: set[str] = set()
     for name in names:
         known = {name, *(["V"] if name == READ_OUT and "V" not in names else [])}
-        fits = {key: (key in known, key == _role(name, net), sum(letter not in WILD for letter in key))
-                for key in given
-                if key in known or key == _role(name, net) or name in trained and fnmatchcase(name, key)}
+        roles = {_role(name, net), *([LAST] if name in last else [])}
+        fits = {key: (key in known, key == LAST, key in roles, sum(letter not in WILD for letter in key))
+                for key in given if key in known or key in roles or name in trained and fnmatchcase(name, key)}
         if fits:
             used |= fits.keys()
             found[name] = given[max(fits, key=lambda key: fits[key])]
     missing, others = [name for name in trained if name not in found], [key for key in given if key not in used]
     if missing or others:
-        raise ValueError(f"width: got powers of {', '.join(given)}; " + (
+        raise ValueError(f"scale: got powers of {', '.join(given)}; " + (
             f"{', '.join(others)} is none of the network's" if others else f"there are none of {', '.join(missing)}")
-            + f"; expected those of {', '.join(trained)}, of roles ({', '.join(ROLES)}), or patterns")
+            + f"; expected those of {', '.join(trained)}, of roles ({', '.join((*ROLES, LAST))}), or patterns")
     return found
 
 
@@ -127,18 +145,33 @@ def powers_by_parameter(scale: Scaling, net: Network, optimizer: object = None) 
     if whole.scaling.branch != 1 or whole.scaling.base_depth != 1:
         raise ValueError(f"scale: got {short(scale)}; expected powers alone, with branch=1 and base_depth=1")
     width, found = whole.width_scaling, {BRANCH: Powers(multiplier={"L": -whole.alpha})}
-    trained = (*net.trained_of_block, *(EMBEDDING_READOUT_FAMILIES if net.train_embedding_readout else ()))
-    for parameter in trained:
-        role = _role(parameter, net)
-        i, gradient = ROLES.index(role), gradient_power(width, role)
-        inside = parameter in net.trained_of_block
-        deep = -carried(net).gradient(parameter, -whole.alpha, {}) if inside else sp.Integer(0)
-        moved = sp.expand(gradient + width.q[i] + FAN_IN[role] - width.r)
-        found[parameter] = Powers(
-            init={"n": sp.expand(-(width.p[i] + FAN_IN[role]) / 2)},
-            lr={"n": -faithful_rate(name, moved, gradient),
-                "L": -faithful_rate(name, whole.update_exponent(parameter), deep)})
+    layers = Settings(net, Frozen(dict.fromkeys(net.trained_of_block, Powers())), name).realized(whole)
+    rates = {parameter: layers.of(parameter, "lr") for parameter in layers.names}
+    if net.train_embedding_readout:
+        rates |= {end: -faithful_rate(name, whole.update_exponent(end), sp.Integer(0))
+                  for end in EMBEDDING_READOUT_FAMILIES}
+    for parameter, rate in rates.items():
+        wide = powers_of_role(width, _role(parameter, net), name)
+        found[parameter] = replace(wide, lr={**wide.lr, "L": rate}, eps=None, decay=None)
     return found
+
+
+def powers_of_role(scaling: WidthScaling, role: str, optimizer: str, multiplier: sp.Expr = sp.Integer(0),
+                   vector: bool = False) -> Powers:
+    """What a width scaling sets for "input", "hidden" or "output" in powers of n, with n^multiplier in front; vector:
+    of one beside the matrix.
+
+    Learning rates move weights as far as its own move them by gradient descent, eps goes with gradients, and the
+    decoupled weight decay stays visible.
+
+    >>> powers_of_role(width_recipe("muP", 3), "hidden", "adam")
+    Powers(multiplier={}, init={'n': -1/2}, lr={'n': -1}, eps={'n': -1}, decay={'n': 1})
+    """
+    i, fan_in = ROLES.index(role), sp.Integer(0) if vector else FAN_IN[role]
+    gradient, moved = gradient_power(scaling, role) - multiplier, scaling.q[i] + fan_in - scaling.r  # as n^-(this)
+    rate = sp.expand(-faithful_rate(optimizer, gradient_power(scaling, role) + moved + multiplier, gradient, gradient))
+    start = sp.expand(-(scaling.p[i] + fan_in) / 2 - multiplier)
+    return Powers(*({"n": power} for power in (multiplier, start, rate, sp.expand(-gradient), -rate)))
 
 
 def _role(name: str, net: Network) -> str:

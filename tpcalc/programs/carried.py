@@ -12,7 +12,7 @@ from ..errors import NotCovered
 from .backprop import backpropagate
 from .builders import UNIT, gradient_name
 from .indices import l, t
-from .language import HeadSum, MatVec, Mean, Outer, Vector
+from .language import HeadSum, Matrix, MatVec, Mean, Outer, Transpose, Vector
 from .network import Network
 
 Degrees = Mapping[str, sp.Expr]  # by the parameter's name; nan where what carries it is not homogeneous in it
@@ -23,26 +23,25 @@ class Carried:
     """What is carried, as powers: of the branch multiplier, and of every parameter of the branch, by name.
 
     of_branches: what each sublayer adds to the stream carries; of_gradients: the gradient of each matrix and trained
-    vector; last: the matrices that a sublayer's output is a product with.
+    vector; last: the matrices that a sublayer's output is a product with; homes: the sublayer of each parameter.
     """
 
     of_branches: tuple[Degrees, ...]
     of_gradients: Mapping[str, tuple[sp.Expr, Degrees]]
     last: tuple[str, ...]
+    homes: Mapping[str, int]
 
-    def alpha(self, branch: sp.Expr, inits: Mapping[str, sp.Expr]) -> sp.Expr:
-        """alpha of a branch multiplier L^branch and of parameters that start L^init times as large as usual. Raises
-        ``ValueError`` where sublayers differ in it, and where one is not homogeneous in such a parameter."""
-        found = {sp.expand(-branch - _power(degrees, inits)) for degrees in self.of_branches}
-        if len(found) > 1:
-            raise NotCovered(f"sizes at first: got {_said(inits)}, of which the branches of a layer come to be of "
-                             f"different sizes, L^-alpha with alpha {', '.join(map(str, found))}; expected one alpha")
-        return found.pop()
+    def alphas(self, branches: Sequence[sp.Expr], inits: Mapping[str, sp.Expr]) -> tuple[sp.Expr, ...]:
+        """alpha of every sublayer, of multipliers L^branch and of parameters that start L^init times as large as usual.
 
-    def gradient(self, name: str, branch: sp.Expr, inits: Mapping[str, sp.Expr]) -> sp.Expr:
+        Raises ``ValueError`` where one is not homogeneous in such a parameter.
+        """
+        return tuple(sp.expand(-branch - _power(degrees, inits)) for branch, degrees in zip(branches, self.of_branches))
+
+    def gradient(self, name: str, branches: Sequence[sp.Expr], inits: Mapping[str, sp.Expr]) -> sp.Expr:
         """The power of L of the raw gradient of a parameter, in a stream and with gradients there of order one."""
         power, degrees = self.of_gradients[name]
-        return sp.expand(power * branch + _power(degrees, inits))
+        return sp.expand(power * branches[self.homes[name]] + _power(degrees, inits))
 
 
 def _power(degrees: Degrees, inits: Mapping[str, sp.Expr]) -> sp.Expr:
@@ -54,10 +53,6 @@ def _power(degrees: Degrees, inits: Mapping[str, sp.Expr]) -> sp.Expr:
                              "that its size at first is no factor of the branch's; expected 0")
         total += degree * init
     return total
-
-
-def _said(inits: Mapping[str, sp.Expr]) -> str:
-    return ", ".join(f"{name} L^({init})" for name, init in inits.items() if init != 0)
 
 
 @lru_cache(maxsize=32)
@@ -74,8 +69,12 @@ def carried(net: Network) -> Carried:
     """
     layer, streams = net.layer((t,), UNIT), {one.name for families in net.carried for one in families}
     known: dict[tuple[type, str], Degrees] = {(Vector, v.name): {v.name: sp.Integer(1)} for v in layer.vectors}
-    branches, last = [], []
+    branches: list[Degrees] = []
+    last: list[str] = []
+    homes: dict[str, int] = {}
     for one in layer.statements:
+        for met in sorted(one.value.atoms(Matrix, Vector), key=sp.default_sort_key):
+            homes.setdefault(met.name, len(branches))
         if one.target.name in streams:
             added = sp.Add(*(term for term in sp.Add.make_args(sp.expand(one.value)) if term.has(UNIT)))
             branches.append(_degrees(added, known))
@@ -94,7 +93,7 @@ def carried(net: Network) -> Carried:
         each = sp.Integer(sp.degree(found.factor, UNIT)), _degrees(found.value, known)
         power, degrees = gradients.get(found.of.name, each)
         gradients[found.of.name] = min(power, each[0]), _joined((degrees, each[1]))
-    return Carried(tuple(branches), gradients, tuple(last))
+    return Carried(tuple(branches), gradients, tuple(last), homes)
 
 
 def _degrees(value: sp.Expr, known: Mapping[tuple[type, str], Degrees]) -> Degrees:
@@ -140,7 +139,8 @@ def _power_of(value: sp.Expr, walk: Walk, known: object) -> Degrees:
 
 
 def _of_matrix(value: MatVec, walk: Walk, known: object) -> Degrees:
-    return _times([{value.matrix.member.name: sp.Integer(1)}, walk(value.vector)])
+    matrix: Matrix = value.matrix.args[0] if isinstance(value.matrix, Transpose) else value.matrix
+    return _times([{matrix.name: sp.Integer(1)}, walk(value.vector)])
 
 
 RULES: dict[type, Callable[..., Degrees]] = {

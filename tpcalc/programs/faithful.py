@@ -12,7 +12,6 @@ import sympy as sp
 
 from .._checks import short, symbolic
 from ..errors import NotCovered
-from ..parametrizations.choices import OPTIMIZERS
 from .algebra import multiplied_out
 from .entrywise import Adam, Lion, SignSGD
 from .indices import t
@@ -22,6 +21,8 @@ from .optimizers import SGD
 from .trainable import Trainable, buffer_of
 from .updates import update
 
+OPTIMIZERS = ("sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd")
+DECAYS = ("decoupled", "coupled", "independent")
 EPS = sp.Symbol("eps", positive=True)
 GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size
 

@@ -83,6 +83,11 @@ class Network(ABC):
         return tuple(vector("x" if number == 1 else f"x{number}") for number in range(1, len(self.readout) + 1))
 
     @property
+    def branch_kinds(self) -> tuple[str, ...]:
+        """The names of a layer's branches, in order, where it has several kinds."""
+        return ()
+
+    @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
         """The families of the streams after each sublayer of a layer."""
         return (self.streams,)

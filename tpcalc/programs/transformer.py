@@ -173,6 +173,10 @@ class Transformer(Residual):
         return (first,) if second is None else (first, in_parts(second, self.mlp_ratio))
 
     @property
+    def branch_kinds(self) -> tuple[str, ...]:
+        return ("attention", "mlp")[:len(self.sublayers)]
+
+    @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
         """The families of the streams after each sublayer; after the last, those of the network."""
         within = tuple(named_family(Vector, one.name.replace("x", "y")) for one in self.streams)

@@ -9,7 +9,7 @@ from .._types import Json
 from .. import audit as audit_powers, named_recipes
 from ..classification import Audit
 from ..classification.own_block import RecipeAudit
-from ..classification.recipe import named_recipe
+from ..recipes.recipe import named_recipe
 
 
 def audit_command(args: argparse.Namespace) -> int:
@@ -39,21 +39,22 @@ def audit_command(args: argparse.Namespace) -> int:
 def as_data(found: Audit) -> Json:
     """An audit as what JSON can hold; powers as exact strings."""
     return {
-        "optimizer": found.choices.optimizer, "powers": {key: str(p) for key, p in found.choices.powers.items()},
+        "optimizer": found.settings.optimizer, "powers": {key: str(p) for key, p in found.powers.items()},
         "alpha": str(found.alpha), "gamma": str(found.gamma),
         "decay": None if found.decay is None else str(found.decay), "verdict": found.verdict.name,
         "eps_in_charge": None if found.eps_in_charge is None else found.eps_in_charge.name,
         "crossover_depth": found.crossover_depth, "sizes": dict(found.sizes), "far_away": found.far_away,
         "faithful_at_init": found.faithful_at_init, "warnings": list(found.warnings),
         "reasons": [*found.reasons, *found.verdict.reasons], "changes": list(found.recipe.changes),
-        "depth_mup": {key: str(p) for key, p in found.recipe.choices.powers.items()}}
+        "depth_mup": {key: str(p) for key, p in found.recipe.powers.items()}}
 
 
 def recipe_as_data(found: RecipeAudit) -> Json:
     """An audit of a named recipe as what JSON can hold; powers as exact strings, by matrix."""
     return {
         "recipe": found.name, "block": found.block, "optimizer": found.optimizer,
-        "powers": {name: {key: str(p) for key, p in one.powers.items()} for name, one in found.choices.items()},
+        "powers": {name: {key: str(p) for key, p in found.settings.said(name).items()}
+                   for name in found.settings.powers},
         "zero": list(found.zero), "alpha": str(found.alpha),
         "gammas": {name: str(gamma) for name, gamma in found.gammas.items()},
         "decays": {name: None if decay is None else str(decay) for name, decay in found.decays.items()},

@@ -8,7 +8,7 @@ from typing import Sequence
 from .. import _checks
 from .._shown import Short, Tabled
 from .._types import Fields
-from ..groups.factors import require_same_for_all
+from ..groups.factors import settable
 from ..parametrizations import Scaling
 from .findings import Finding, Power
 from .judging import Measure
@@ -95,7 +95,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     >>> sorted({finding.quantity for finding in found.findings})
     ['eps over gradients, power of the depth', 'update, power of the depth']
     """
-    title = None if recipe is None else require_same_for_all(recipe).name
+    title = None if recipe is None else settable(recipe).name  # refused before any work
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
     if across is not None and not isinstance(width_key, str):

@@ -18,7 +18,7 @@ from ..groups.names import plain_name
 from ..parametrizations import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
-from .judging import NAMES, choices_of, effect_power
+from .judging import NAMES, expected_of
 from .live_layers import StreamLocations, observed
 from .measuring import Make, MakeOptimizer, Script, settings_of
 from .reading.claims import rms_of
@@ -225,8 +225,8 @@ def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | 
     stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
     if recipe is None:
         return stable
-    choices = choices_of(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)
-    return {**stable, "branch": float(choices.branch + choices.init), "effect": effect_power(choices)}
+    given = expected_of(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)[True]
+    return {**stable, "branch": given.branch, "effect": given.update}
 
 
 def _cause(quantity: str, measured: float, expected: float) -> str:

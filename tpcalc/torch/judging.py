@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import sympy as sp
 
 from ..classification import classify
-from ..classification.advice import raw_update_exponent
+from ..classification.advice import BEST
 from ..classification.crossover import crossover
-from ..groups.factors import depth_choices, require_same_for_all
-from ..parametrizations import DepthChoices, Scaling
+from ..groups.factors import layer_settings, name_in, settable
+from ..parametrizations import Scaling
+from ..programs.settings import Settings
 from .findings import UNKNOWN, Finding, Power, branch_cause, fitted, update_cause
 from .measuring import EVERYWHERE, Script, Sizes, first_update
 
@@ -25,6 +26,40 @@ BRANCH, UPDATE = "branch, power of the depth", "update, power of the depth"
 NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
          "Lion": "lion"}
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
+
+
+@dataclass(frozen=True)
+class ExpectedPowers:
+    """Powers of the depth that a recipe has for parameters of layers that do what ``matrix`` does in its block."""
+
+    given: Settings
+    matrix: str
+
+    @property
+    def branch(self) -> float:
+        """The power of what a branch adds."""
+        return -float(self.given.alpha)
+
+    @property
+    def update(self) -> float:
+        """The power of what one update of a layer changes in the stream, while eps is not felt."""
+        bare = self.given.without_eps.without_decay
+        return -float(bare.alpha + bare.gamma(self.matrix))
+
+    @property
+    def over(self) -> float | None:
+        """The power of eps beside gradients, None where there is no eps, and where gradients go like no power of the
+        depth, for the stream grows before training."""
+        eps = self.given.eps(self.matrix)
+        if eps is None or self.given.alpha < BEST.alpha:
+            return None
+        return float(eps - self.given.gradient_power(self.matrix))
+
+    @property
+    def share(self) -> float | None:
+        """The power of the learning rate times the weight decay, None without one."""
+        decay = self.given.decay_of(self.matrix)
+        return None if decay is None else float(self.given.of(self.matrix, "lr") + decay)
 
 
 class Measure:
@@ -48,7 +83,8 @@ class Measure:
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         own = self.script.optimizer_name
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        choices = None if recipe is None else choices_of(recipe, name, own in NAMES)
+        said = None if recipe is None else expected_of(recipe, name, own in NAMES)
+        given = {p: None if said is None else said[groups[p].ends] for p in patterns}
         found, left = list(self._blown_up(runs, sizes)), [
             f"{name}: several layers use it, and what one of them changes is not measured"
             for name in sorted(self.live.shared)]
@@ -57,7 +93,7 @@ class Measure:
         found += [Finding.of(p, "share of the stream behind a layer, power of the depth", skip, 0.0,
                              "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
         inside = {p: groups[p].in_layers for p in patterns}
-        off = {p: powers["update", p].value - self._expected_update(inside[p], choices) for p in patterns
+        off = {p: powers["update", p].value - self._expected_update(inside[p], given[p]) for p in patterns
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
         for p in patterns:
@@ -70,17 +106,18 @@ class Measure:
                 branch = UNKNOWN
             elif inside[p] and not branch.is_known:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
-            if choices is None:
+            expected = given[p]
+            if expected is None:
                 found += self._against_verdict(p, inside[p], branch, update, whole, bool(shares))
                 found += self._eps(p, powers, deepest, None, sizes[-1])
             else:
-                found += self._against(p, inside[p], branch, update, choices, whole, bool(shares), deepest)
-                found += self._eps(p, powers, deepest, choices, sizes[-1])
-                found += self._decay(p, powers, deepest, inside[p], choices)
+                found += self._against(p, inside[p], branch, update, expected, whole, bool(shares), deepest)
+                found += self._eps(p, powers, deepest, expected, sizes[-1])
+                found += self._decay(p, powers, deepest, inside[p], expected)
         if not any(powers.get(("update", p), UNKNOWN).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding.of(self.live.name, "update of layers", UNKNOWN, None, "no gradient reaches any layer, "
                                     "or no update: is the multiplier zero, or not initialized?"))
-        if choices is None:
+        if said is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
@@ -88,22 +125,20 @@ class Measure:
                                         "with the depth: layers stay as they began"))
         return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
 
-    def _expected_update(self, inside: bool, choices: DepthChoices | None) -> float:
+    def _expected_update(self, inside: bool, given: ExpectedPowers | None) -> float:
         if not inside:
             return 0.0
-        if choices is None:
-            return -1.0
-        return effect_power(choices)
+        return -1.0 if given is None else given.update
 
-    def _against(self, p: str, inside: bool, branch: Power, update: Power, choices: DepthChoices, whole: bool,
+    def _against(self, p: str, inside: bool, branch: Power, update: Power, given: ExpectedPowers, whole: bool,
                  skipped: bool, deepest: list[Sizes]) -> list[Finding]:
         found = []
-        expected = float(choices.branch + choices.init)
+        expected = given.branch
         if inside and branch.is_known and branch.differs(expected, TOLERANCE):
             normalized = _average(deepest, "invariance", p) < 1e-3
             found.append(Finding.of(p, BRANCH, branch, expected,
                                     branch_cause(branch.value, expected, normalized, skipped)))
-        expected = self._expected_update(inside, choices)
+        expected = self._expected_update(inside, given)
         tolerance = TOLERANCE * (1 + _average(deepest, "degree", p) / 2)  # gradients enter twice where updates grow so
         if _average(deepest, "dimensions", p) < 2:
             tolerance *= 1.25  # of vectors there are fewer entries to measure
@@ -129,16 +164,17 @@ class Measure:
         return []
 
     def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
-             choices: DepthChoices | None, depth: float) -> list[Finding]:
+             given: ExpectedPowers | None, depth: float) -> list[Finding]:
         eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
         if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
             return []
-        if choices is not None and choices.eps is None:
+        expected = 0.0 if given is None else given.over
+        if expected is None:
             return []
         felt = _average(deepest, "eps", p) > FELT * _average(deepest, "entry", p)
-        allowed = max(0.0, float(choices.eps - choices.gradient_power)) if choices and choices.eps is not None else 0.0
+        allowed = max(0.0, expected)
         over = Power(eps.value - gradient.value, gradient.error)
-        if over.value <= allowed or not over.differs(allowed, TOLERANCE) or choices is None and not felt:
+        if over.value <= allowed or not over.differs(allowed, TOLERANCE) or given is None and not felt:
             return []
         size, entry = _average(deepest, "eps", p), _average(deepest, "entry", p)
         power = sp.Rational(str(round(over.value, 2)))
@@ -148,14 +184,15 @@ class Measure:
                            + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
 
     def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
-               choices: DepthChoices) -> list[Finding]:
+               given: ExpectedPowers) -> list[Finding]:
         """The share of a weight that one step's decay takes: learning rate times decay."""
         rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
-        if rate is None or decay is None or not decay.is_known or choices.optimizer == "adam":
+        if rate is None or decay is None or not decay.is_known or given.given.optimizer == "adam":
             return []
         share = Power(rate.value + decay.value, 0.0)
-        expected = float(choices.lr + choices.weight_decay) if inside and choices.weight_decay is not None else 0.0
-        if not inside and choices.weight_decay is None or not share.differs(expected, EXACTLY):
+        wanted = given.share
+        expected = wanted if inside and wanted is not None else 0.0
+        if not inside and wanted is None or not share.differs(expected, EXACTLY):
             return []
         return [Finding.of(p, "decay a step, power of the depth", share, expected, "weight decay is left as it is "
                            "while the learning rate goes with the depth, or the other way")]
@@ -183,19 +220,16 @@ class Measure:
         return []
 
 
-def effect_power(choices: DepthChoices) -> float:
-    """The power of the depth of what one update of a layer changes in the stream, while eps is not felt."""
-    return float(choices.branch - raw_update_exponent(replace(choices, eps=None, weight_decay=None)))
-
-
-def choices_of(name: str | Scaling, optimizer: str, known: bool = True) -> DepthChoices:
+def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict[bool, ExpectedPowers]:
     """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
-    is solved; known: is it by its class, so that a published recipe can be for another one?
+    is solved: of matrices that branches end with, and of others; known: is the optimizer known by its class, so that a
+    published recipe can be for another one?
 
-    Raises ``ValueError`` for a published recipe that is not for this optimizer, and for one whose matrices differ.
+    Raises ``ValueError`` for a published recipe that is not for this optimizer.
     """
-    published = require_same_for_all(name).choices
-    return depth_choices(name, optimizer if known or published is None else published.optimizer, optimizer)
+    entry = settable(name)
+    given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, optimizer)
+    return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
 
 
 def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:

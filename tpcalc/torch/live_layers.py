@@ -53,11 +53,12 @@ def live_layers(make: Callable[..., Model], small: Mapping[str, object], large: 
 @dataclass(frozen=True)
 class LayerGroup:
     """Parameters that do the same in all layers. in_layers: of a stream that has more layers in deeper models;
-    on_stream: whether they multiply the stream itself."""
+    on_stream: whether they multiply the stream itself; ends: whether branches end with them."""
 
     pattern: str
     in_layers: bool
     on_stream: bool
+    ends: bool
 
 
 class LiveLayers:
@@ -119,6 +120,7 @@ class LiveLayers:
                 members[key].append(name)
         texts = Counter(text for _, text in members)
         inside, on_stream = self.inside(self.large), _on_stream(self.large)
+        ends = {use.parameter for _, branch in self.large.branches for use in branch.ends.carriers}
         alone = extras(self.large, _by_stream(self.large, inside), None)
         found = {}
         for key, names in members.items():
@@ -126,7 +128,8 @@ class LiveLayers:
             within = any((place.stream, place.branch) in inside for place in places) and not alone.intersection(names)
             grows = any(place.part == "stream" for place in places) and len(names) > self.counts[key]
             found[key] = LayerGroup(_text(key[1], names, texts[key[1]]), within or grows,
-                                    any(place in on_stream or place.part == "stream" for place in places))
+                                    any(place in on_stream or place.part == "stream" for place in places),
+                                    not ends.isdisjoint(names))
         return found
 
 

@@ -17,11 +17,11 @@ from torch.utils._pytree import tree_map
 from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
-from ..groups.factors import SIGN, checked_optimizer, depth_choices, require_same_for_all
+from ..groups.factors import SIGN, checked_optimizer, is_last, layer_settings, name_in
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..parametrizations import Scaling
-from .judging import effect_power
+from .judging import ExpectedPowers
 from .reading.building import LARGEST, Config, Make, NotRun, draw_zeros, on_meta
 from .reading.claims import require
 from .reading.planned import planned
@@ -200,7 +200,7 @@ def plan(make: Make | Model, base: Config | Model, target: Config | None = None,
     result = plan_of_roles(told.roles, recipe, optimizer, forward, told.returning if forward == "multiplier" else {},
                            told.notes)
     own = SIGN if optimizer == "muon" else optimizer
-    power = float(depth_choices(recipe, optimizer, own).branch)
+    power = float(layer_settings(recipe, optimizer, own).branch)
     made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
     if sum(map(prod, found.shapes.values())) > LARGEST:
         return made
@@ -223,12 +223,9 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
         if not entry.parameter.in_layers:
             return 0.0
         if entry.parameter.role == "stream factor":  # it multiplies the stream itself
-            return float(entry.depth.lr)
-        try:
-            require_same_for_all(recipe)
-        except NotCovered:
-            return None
-        return effect_power(depth_choices(recipe, made.optimizer, entry.optimizer))
+            return float(entry.powers.of("lr", "L"))
+        given = layer_settings(recipe, made.optimizer, entry.optimizer)
+        return ExpectedPowers(given, name_in(given, is_last(entry.parameter))).update
 
     found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(batch)
     require(found)

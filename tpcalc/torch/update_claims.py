@@ -73,21 +73,21 @@ class UpdateClaims:
         of their sum along a gradient; and the rank of gradients, which orthogonal updates go by, is at most the width.
         """
         grows = (all if entry.parameter.in_layers else any)(entry.parameter.grows) and entry.optimizer != SIGN
-        return (use.how in CLAIMED and len(entry.parameter.shape) == 2 and bool(entry.growths)
+        return (use.how in CLAIMED and len(entry.parameter.shape) == 2 and bool(entry.growth)
                 and self.expected(entry) is not None and (grows or not self.widens))
 
     def _of_other_shapes(self, network: RecordedNetwork) -> Iterator[str]:
         """Parameters of branches whose matrices grow by factors that differ, as with heads whose keys are shared."""
         for _, branch in network.branches:
-            fans = [one.factor for use in branch.uses for one in self.entry(use.parameter).growths
-                    if one.symbol in ("fan-in", "fan-out")]
+            fans = [grown for use in branch.uses for size, grown in self.entry(use.parameter).growth.items()
+                    if size in ("fan_in", "fan_out")]
             if fans and max(fans) > ONE_FACTOR * min(fans):
                 yield from (use.parameter for use in branch.uses)
 
     def _claim(self, key: str, logs: list[float]) -> Claim:
         mean = sum(logs) / len(logs)
         spread = math.sqrt(sum((one - mean)**2 for one in logs) / max(1, len(logs) - 1) / len(logs))
-        grown = max([abs(math.log(one.factor)) for one in self.entries[key].growths] if key in self.entries else [0.0])
+        grown = max([abs(math.log(one)) for one in self.entries[key].growth.values()] if key in self.entries else [0.0])
         differs = Power(mean, spread).differs(0, max(math.log(SAME), BETWEEN * grown))
         return Claim(UPDATE if key in self.entries else ENTRY, self.about[key], math.exp(mean), not differs)
 
@@ -98,7 +98,7 @@ class UpdateClaims:
         entry = self.entries[key]
         power = self.expected(entry)
         assert power is not None
-        return power * sum(math.log(one.factor) for one in entry.growths if one.symbol == "L")
+        return power * math.log(entry.growth["L"])
 
     def _sizes(self, model: Model, network: RecordedNetwork, value: Tensor, live: LiveLayers, seed: int,
                is_target: bool) -> dict[str, tuple[float, float]]:

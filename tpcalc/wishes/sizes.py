@@ -13,9 +13,10 @@ from ..asymptotics.cells import FAR
 from ..asymptotics.explain import RULES, named
 from ..asymptotics.values import LARGE, unit_directions, towards
 from ..classification.counted import Judged
-from ..classification.exponents import ALPHA, Counting, require_frozen_embedding_readout
+from ..classification.counting import Counting
+from ..classification.exponents import ALPHA, require_frozen_embedding_readout
 from ..classification.ket_exponents import Reader, exponent_of_value, larger, rate_of
-from ..classification.matrices import MatrixTerms, in_symbols, symbols_of
+from ..classification.matrices import in_symbols, symbols_of
 from ..classification.second_order import block_jet
 from ..classification.sizes import Exponents
 from ..classification.verdict import NAMES
@@ -171,7 +172,7 @@ class DepthSizes(PowerSizes):
         require_frozen_embedding_readout(net)
         self.net, self.trained = net, tuple(net.trained_of_block)
         try:
-            self.terms: MatrixTerms = in_symbols(net, SGD())
+            self.terms: Counting = in_symbols(net, SGD())
         except NoStreams as error:
             raise NotCovered(f"net: got {net!r}; {error}; expected layers that change a stream by less than it is"
                              ) from None
@@ -181,7 +182,7 @@ class DepthSizes(PowerSizes):
         self.symbols = [symbols[name] for name in ("alpha", *self.trained)]
         self._order = [self.symbols.index(s) for s in self.terms.counted.parameters]
         self._known: dict[tuple[Point, Point | None, str | None], Forms] = {}
-        self._there: dict[tuple[Point, Point | None], MatrixTerms] = {}
+        self._there: dict[tuple[Point, Point | None], Counting] = {}
         self.terms.counted.entries.upto(2)  # what the second step reads of the first is found with it
         self.base = (Fraction(3), *(Fraction(4) + Fraction(i, 7) for i in range(self.size - 1)))
         self.far = Polytope.simplex((0, *[-FAR] * (self.size - 1)), 3 * FAR)  # branch multipliers do not grow
@@ -223,14 +224,13 @@ class DepthSizes(PowerSizes):
         return {name: [CountedForm(name, self._ours(form), bound, reader, form)
                        for one, bound in ones for form in one.forms] for name, ones in read.items()}
 
-    def _read(self, there: MatrixTerms, what: str | None) -> tuple[Reader, Read]:
+    def _read(self, there: Counting, what: str | None) -> tuple[Reader, Read]:
         if what == BEFORE:
             reader = Reader(there.after(1), there.source)
             return reader, _before(reader)
         if what is not None:
             return Reader(there.after(2, what), there.source), _of_matrix(there.alone(what), what)
-        solution = Counting(there.source, there.counted, there.exact).checked(there.settled()) if isinstance(
-            self.net, ResNet) else there.after(2)
+        solution = there.decided() if isinstance(self.net, ResNet) else there.after(2)
         reader = Reader(solution, there.source)
         found = _in_training(reader.read(there.exact, at_first=False))
         growing = solution.growing(solution.steps - 1) if solution.grows else []

@@ -13,7 +13,6 @@ import sympy as sp
 from .._checks import short
 from .._shown import Short
 from .._text import Aligned
-from ..classification.advice import as_power
 from ..classification.counted import WIDE, Judged
 from ..classification.optimized import optimizer_or_default
 from ..derivations.printing import latex
@@ -21,6 +20,7 @@ from ..errors import NotCovered
 from ..orders import Affine, Region
 from ..orders.polytope import Polytope
 from ..parametrizations import DepthScaling
+from ..parametrizations.powers import as_power
 from ..programs import ResNet, Transformer
 from ..programs.builders import require_vectors_taken
 from ..programs.clipped import Clipped

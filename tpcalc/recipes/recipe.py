@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Mapping
 
 import sympy as sp
@@ -11,27 +11,33 @@ from .. import _checks
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
-from ..parametrizations import DepthChoices, DepthScaling, Parametrization
-from ..parametrizations.choices import DECAYS
-from ..parametrizations.recipes import NAMED, NamedRecipe
-from ..programs.faithful import decay_power, faithful_rate, optimizer_name
-from .advice import as_power as written
+from ..errors import NotCovered
+from ..parametrizations import DepthScaling, Parametrization, Powers
+from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
+from ..parametrizations.powers import as_power as written
+from ..programs import ResNet
+from ..programs.by_parameter import BRANCH, LAST
+from ..programs.faithful import DECAYS, optimizer_name
+from ..programs.networks import NETWORKS, Network
+from ..programs.settings import WITH_EPS, Settings
+from .blocks import realized_settings, set_on_block
+from .named import LAYER, NAMED, NamedRecipe
 
 MEANING = {
     "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
-    "eps": "Adam's eps", "weight_decay": "weight decay",
+    "multiplier": "multiplier of the matrix", "eps": "Adam's eps", "weight_decay": "weight decay",
     **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
 
-ADAMS = ("adam", "adamw")
+MATRIX = "W"  # of a block of one matrix
 
 
 @dataclass(frozen=True, repr=False)
 class Recipe(Short, Aligned):
     """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
 
-    choices: the powers of the depth multiplier, depth / base_depth; decays: those of the weight decay, for every kind
-    that then stays visible; changes: what is different from what was audited, a sentence each; caveat: what
-    of the source's blocks verdicts are not about.
+    settings: the powers of the depth multiplier, depth / base_depth, for every matrix; decays: those of the weight
+    decay, for every kind that then stays visible; changes: what is different from what was audited, a sentence each;
+    caveat: what of the source's blocks verdicts are not about.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12).factors["branch"]
@@ -39,7 +45,7 @@ class Recipe(Short, Aligned):
     """
 
     name: str
-    choices: DepthChoices
+    settings: Settings
     decays: dict[str, sp.Expr]
     changes: tuple[str, ...] = ()
     depth: int | None = None
@@ -56,8 +62,10 @@ class Recipe(Short, Aligned):
 
     @property
     def powers(self) -> dict[str, sp.Expr]:
-        """Powers of the depth multiplier by name; of the weight decay one for every kind that is visible."""
-        return {**self.choices.powers, **{f"weight_decay_{kind}": power for kind, power in self.decays.items()}}
+        """Powers of the depth multiplier by name, those of the last matrix of a branch; of the weight decay one for
+        every kind that is visible."""
+        decays = {f"weight_decay_{kind}": power for kind, power in self.decays.items()}
+        return {**self.settings.said(self.settings.names[-1]), **decays}
 
     @property
     def factors(self) -> dict[str, float]:
@@ -71,7 +79,7 @@ class Recipe(Short, Aligned):
                               for name, power in self.powers.items())
 
     def __str__(self) -> str:
-        lines = [f"{self.name}, {self.choices.optimizer}" + (
+        lines = [f"{self.name}, {self.settings.optimizer}" + (
             "" if self.depth is None else f": depth {self.depth}, {self.depth_multiplier:g} times {self.base_depth}")]
         for name, power in self.powers.items():
             factor = "" if self.depth is None else f"  x {self.factors[name]:.6g}"
@@ -89,7 +97,7 @@ class MatrixRecipe(Short):
     W2: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix 1
     """
 
-    choices: Mapping[str, DepthChoices]
+    settings: Settings
     depth: int | None = None
     base_depth: float = 1
 
@@ -99,12 +107,13 @@ class MatrixRecipe(Short):
         if self.depth is None:
             raise ValueError("depth: got None; expected a whole number of at least 1, as in tp.recipe(depth=96)")
         ratio = self.depth / self.base_depth
-        return {name: {key: ratio ** float(size) for key, size in one.powers.items()}
-                for name, one in self.choices.items()}
+        return {name: {key: ratio ** float(size) for key, size in self.settings.said(name).items()}
+                for name in self.settings.powers}
 
     def __str__(self) -> str:
-        return "\n".join(f"{name}: " + ", ".join(f"{MEANING[key]} {written(size)}" for key, size in one.powers.items())
-                         for name, one in self.choices.items())
+        return "\n".join(f"{name}: " + ", ".join(
+            f"{MEANING[key]} {written(size)}" for key, size in self.settings.said(name).items())
+            for name in self.settings.powers)
 
 
 def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
@@ -112,11 +121,12 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
-    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. The
-    others are taken as published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other;
-    ``caveat`` says what is then assumed of the weight decay. Raises ``ValueError`` for unknown names and
-    optimizers, a depth that is not a whole number, and recipes that no power of L for one matrix can say. Source:
-    Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
+    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers
+    of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
+    published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
+    then assumed of the weight decay. Raises ``ValueError`` for unknown names and optimizers, a depth that is not a
+    whole number, and recipes that no power of L for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and
+    Claim 5.5; for the others ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
@@ -125,33 +135,32 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     if depth is not None:
         depth = _checks.positive_integer("depth", depth)
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
-    if isinstance(name, Parametrization) and name.own:
+    if isinstance(name, Parametrization) and name.parameters is None and name.own:
         raise ValueError(f"name: got {_checks.short(name)}, which has an exponent for every matrix; expected one "
                          "for all of them, tp.theory.matrix_recipe has the others")
     entry = of_powers(name)
     asked = None if optimizer is None else optimizer_name(optimizer)
+    decays: dict[str, sp.Expr] = {}
     if entry.target is not None:
-        choices = realize(entry.target, asked or "adam")
-        decays = {kind: power for kind in DECAYS if (power := visible_decay(choices, kind)) is not None}
+        found = set_on_block(entry, asked or "adam")
+        decays = {kind: power for kind in DECAYS if (power := found.visible_decay(MATRIX, kind)) is not None}
     else:
-        assert entry.choices is not None
-        choices, decays = published_choices(entry, asked or entry.choices.optimizer), {}
+        found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer or "adam"))
     assumed = "" if asked is None else assumed_of_decay(entry, asked)
-    return Recipe(entry.name, choices, decays, depth=depth, base_depth=base_depth, source=entry.source,
+    return Recipe(entry.name, found, decays, depth=depth, base_depth=base_depth, source=entry.source,
                   caveat="; ".join(filter(None, (entry.caveat, assumed))))
 
 
-def published_choices(entry: NamedRecipe, optimizer: str) -> DepthChoices:
-    """What a recipe sets that is taken as published, for this optimizer; Adam and AdamW have one recipe.
+def published_optimizer(entry: NamedRecipe, optimizer: str) -> str:
+    """An optimizer that a recipe is taken for as published; Adam and AdamW have one recipe.
 
-    Raises ``ValueError`` for an optimizer that it was not published for.
+    Raises ``ValueError`` for one that it was not published for.
     """
-    assert entry.choices is not None
-    if optimizer != entry.choices.optimizer and not {optimizer, entry.choices.optimizer} <= set(ADAMS):
+    if entry.optimizer and optimizer != entry.optimizer and not {optimizer, entry.optimizer} <= set(WITH_EPS):
         raise ValueError(f"optimizer: got {optimizer!r}, for which {entry.name!r} was not published; expected its "
                          f"own, which print(tp.named_recipes()[{entry.name!r}]) names, or a recipe that is solved for "
                          "any optimizer: " + ", ".join(repr(one.name) for one in NAMED if one.target is not None))
-    return replace(entry.choices, optimizer=optimizer)
+    return optimizer
 
 
 def assumed_of_decay(entry: NamedRecipe, optimizer: str) -> str:
@@ -161,15 +170,14 @@ def assumed_of_decay(entry: NamedRecipe, optimizer: str) -> str:
     >>> assumed_of_decay(named_recipe("completep"), "adam")
     "'completep' has a decoupled weight decay, and adam is assumed to have none"
     """
-    if entry.choices is None:
+    if entry.powers is None:
         return ""
-    if entry.choices.weight_decay is None:
+    if all(one.decay is None for one in entry.powers.values()):
         return f"{entry.name!r} says nothing of weight decay, which is assumed to be left as it is"
     if optimizer == "adam":
-        kind = entry.choices.decay
-        article = "an" if kind == "independent" else "a"
-        return f"{entry.name!r} has {article} {kind} weight decay, and adam is assumed to have none"
-    if entry.choices.decay == "independent":
+        article = "an" if entry.decay == "independent" else "a"
+        return f"{entry.name!r} has {article} {entry.decay} weight decay, and adam is assumed to have none"
+    if entry.decay == "independent":
         return (f"{entry.name!r} has a weight decay that is not multiplied by the learning rate; that of {optimizer}, "
                 "which is, is assumed to take the same share of a weight")
     return ""
@@ -189,13 +197,19 @@ def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:
 
 
 def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
-    """The data of a named recipe, or of a depth scaling that stands for one.
+    """The data of a named recipe, or of a depth scaling, or of powers of L by role, that stands for one.
 
     Raises ``ValueError`` with the names there are, and for scalings whose constants are not 1, whose matrices have
     exponents of their own, or which are not muP in width.
+
+    >>> from tpcalc.parametrizations import Powers
+    >>> named_recipe(Parametrization(depth={"*": Powers(lr={"L": -1}), "last": Powers(init={"L": "-1/2"})})).name
+    'powers of *, last'
     """
     if isinstance(name, Parametrization):
-        if name.own or name.choices is not None or not name.is_mup(ends=False):
+        if name.of_depth_alone and name.width == "muP":
+            return _by_role(name.parameters or {})
+        if name.parameters is not None or name.own or not name.is_mup(ends=False):
             raise ValueError(f"name: got {_checks.short(name)}; expected one exponent for all matrices, and muP in "
                              "width")
         name = name.scaling
@@ -209,40 +223,22 @@ def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     return next(one for one in NAMED if one.name == name)
 
 
-def realize(target: DepthScaling, optimizer: str, init: sp.Expr = sp.Integer(0), eps: sp.Expr | None = None,
-            gradient: sp.Expr | None = None) -> DepthChoices:
-    """The powers of L that realize (alpha, gamma) with an initialization L^init.
-
-    The branch multiplier makes up the rest of alpha. eps is kept where it does not dominate the gradients; else, and
-    where it is None, it goes with them, as Tensor Programs VI's Definition 4.1 has it.
-    """
-    branch = -(target.alpha + init)
-    size = branch if gradient is None else gradient
-    kept = size if eps is None or eps > size else eps
-    rate = faithful_rate(optimizer, target.gamma - init, -size, -kept)
-    return DepthChoices(branch, -rate, optimizer, kept, init, gradient=gradient)
-
-
-def visible_decay(choices: DepthChoices, kind: str) -> sp.Expr | None:
-    """The power of L of a weight decay that neither dies out nor explodes, or None where there is none."""
-    a, c, b = -choices.gradient_power, -choices.lr, -choices.init
-    e = None if choices.eps is None else -choices.eps
-
-    def lost(w: sp.Expr) -> sp.Expr:
-        return decay_power(choices.optimizer, c, w, a, e, b, kind)
-
-    comparable = a - b  # from here on a coupled decay is smaller than the gradient, and what is lost grows like w
-    w = comparable - lost(comparable)
-    return -w if lost(w) == 0 else None
+def _by_role(given: Mapping[str, Powers]) -> NamedRecipe:
+    """Powers of L of what branches end with and of all others, as a recipe."""
+    if not set(given) <= {BRANCH, LAST, "*"}:
+        raise NotCovered(f"name: got powers of {', '.join(given)}; expected those of '*' and of {LAST!r}, what "
+                         f"branches end with, for any matrices of layers, and a multiplier for {BRANCH!r}")
+    return NamedRecipe(f"powers of {', '.join(given)}", "powers by role", "as given", given, optimizer="", block=LAYER)
 
 
 def matrix_recipe(scale: Parametrization, optimizer: object = None, depth: int | None = None,
-                  base_depth: float = 1) -> MatrixRecipe:
-    """The powers that realize exponents matrix by matrix: every matrix has the gradient of a block and its own rate.
+                  base_depth: float = 1, net: Network | None = None) -> MatrixRecipe:
+    """The powers that realize exponents matrix by matrix: every matrix has a gradient of its own and its own rate.
 
     scale: a ``tp.Parametrization`` with an exponent for every matrix of a block, {"alpha": ..., "W1": ...}; optimizer:
-    "adam" where none is given; depth, base_depth: as in ``tp.recipe``. Raises ``ValueError`` for anything else, raw
-    powers and one gamma for all matrices included. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5.
+    "adam" where none is given; depth, base_depth: as in ``tp.recipe``; net: whose matrices these are, default a block
+    that is a product of them. Raises ``ValueError`` for anything else, powers by parameter and one gamma for all
+    matrices included. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5.
 
     >>> import tpcalc as tp
     >>> scale = tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1})
@@ -254,9 +250,12 @@ def matrix_recipe(scale: Parametrization, optimizer: object = None, depth: int |
     depth = _checks.positive_integer("depth", depth) if depth is not None else None
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
     rule = "adam" if optimizer is None else optimizer_name(optimizer)
-    own = {name: scale.update_exponent(name) for name in scale.own if name not in ("U", "nV")}
+    own = [name for name in scale.own if name not in EMBEDDING_READOUT_FAMILIES]
     if not own:
         raise ValueError(f"scale: got {scale!r}, which names no matrix; expected an exponent for every matrix of a "
                          "block, {'alpha': ..., 'W1': ...}")
-    found = {name: realize(DepthScaling(scale.alpha, gamma), rule) for name, gamma in own.items()}
-    return MatrixRecipe(found, depth, base_depth)
+    if net is None:
+        net = ResNet() if own == [MATRIX] else ResNet("linear", "mlp", matrices=max(len(own), 2))
+    _checks.instance("net", net, Network, f"{NETWORKS} or None")
+    scale.over(net.trained_of_block, ends=False)  # refuses names that are not the network's
+    return MatrixRecipe(realized_settings(net, rule, scale), depth, base_depth)

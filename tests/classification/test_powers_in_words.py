@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import sympy as sp
 
-from tpcalc.classification.advice import as_power
+from tpcalc.parametrizations.powers import as_power
 from tpcalc.programs.faithful import decay_fate, decay_power
-from tpcalc.classification.recipe import visible_decay
-from tpcalc.parametrizations import DepthChoices
+from tpcalc.parametrizations import Powers
+from tpcalc.parametrizations.powers import Frozen
+from tpcalc.programs import ResNet
+from tpcalc.programs.settings import Settings
 
 HALF = sp.Rational(1, 2)
 
@@ -25,12 +27,11 @@ def test_powers_are_written_as_people_do() -> None:
 @pytest.mark.parametrize("optimizer", ["adam", "signsgd", "sgd"])
 def test_a_visible_decay_takes_a_share_that_does_not_depend_on_the_depth(optimizer: str, eps: sp.Expr, init: sp.Expr,
                                                                          kind: str) -> None:
-    choices = DepthChoices(-HALF, -HALF, optimizer, sp.sympify(eps), sp.sympify(init))
-    found = visible_decay(choices, kind)
+    one = Powers(init={"L": init}, lr={"L": -HALF}, eps={"L": eps})
+    found = Settings(ResNet(), Frozen({"W": one}), optimizer, -HALF).visible_decay("W", kind)
 
     def fate(w: sp.Expr) -> str:
-        return decay_fate(decay_power(optimizer, -choices.lr, w, -choices.gradient_power, -choices.eps, -choices.init,
-                                      kind))
+        return decay_fate(decay_power(optimizer, HALF, w, HALF, -sp.sympify(eps), -sp.sympify(init), kind))
 
     if found is None:
         assert "visible" not in {fate(sp.Rational(w, 4)) for w in range(-12, 13)}
