@@ -63,7 +63,7 @@ class Expressions:
         stream, whose parts are of order one at most."""
         if not isinstance(one, Reference):
             return one
-        if self.reading.family(whole.vector) in self.reading.accumulating:
+        if self.reading.passes_stream(whole):
             return self.reference(one.key, normed=True)
         return self.graph.node(Over, one, self.of_ket(KET, whole.vector))
 

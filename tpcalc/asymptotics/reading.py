@@ -301,6 +301,13 @@ class EquationReader:
                            for term in additive_terms(e.value)) and all(i.is_Symbol for i in there)
         return False
 
+    def passes_stream(self, ket: Ket) -> bool:
+        """Is it a stream, or one in the middle of a layer: a stream that something is added to?"""
+        family = self.family(ket.vector)
+        terms = (term for _, e in self.of_family.get(family, []) for term in additive_terms(e.value))
+        added = (term.vector for term in terms if isinstance(term, Ket) and self.initial(term.vector) is None)
+        return family in self.accumulating or any(self.family(one) in self.accumulating for one in added)
+
     def share_of(self, product: sp.Expr, whole: Ket) -> tuple[sp.Expr, sp.Expr] | None:
         """A number and a term of a vector that is made in a layer, whose product a product is; None where none is."""
         family = self.family(whole.vector) if self.initial(whole.vector) is None else -1
