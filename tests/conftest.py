@@ -13,7 +13,7 @@ settings.load_profile("same")
 
 # sympy makes and drops many small objects and few cycles: at Python's own threshold a sixth of all time goes into the
 # search for cycles
-gc.set_threshold(200_000, 50, 100)
+gc.set_threshold(100_000, 20, 50)
 
 
 def pytest_collection_finish() -> None:

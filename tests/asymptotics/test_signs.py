@@ -85,7 +85,7 @@ TURNED: dict[str, tuple[Callable[[Branch], sp.Expr], Layer]] = {
     "-W^T W x": (lambda b: -back(b, h(b)), lambda W, x: -W.T @ (W @ x))}
 
 
-@pytest.mark.parametrize("name", walked(TURNED, ("W x - tanh(x)", "W x - x", "W x - x logistic(W x)", "-W^T W x")))
+@pytest.mark.parametrize("name", walked(TURNED, ("W x - tanh(x)", "W x - x", "-W^T W x")))
 def test_what_takes_away_a_share_of_the_stream_lets_it_decay(name: str) -> None:
     block, layer = TURNED[name]
     assert measured(layer) < -.2

@@ -134,7 +134,8 @@ def inside(b: Branch) -> sp.Expr:
 
 @pytest.mark.parametrize("net, scale", [
     (tp.ResNet("tanh"), tp.DepthScaling(1, -QUARTER)),
-    (tp.ResNet("tanh", inside), tp.Parametrization(depth={"alpha": 1, "W1": -QUARTER, "W2": HALF}))],
+    pytest.param(tp.ResNet("tanh", inside), tp.Parametrization(depth={"alpha": 1, "W1": -QUARTER, "W2": HALF}),
+                 marks=pytest.mark.nightly)],
     ids=["one", "two"])
 def test_an_odd_function_of_large_hat_kets_has_a_mean_where_the_rest_is_as_large(net, scale) -> None:
     """Updates outweigh what the initial matrix makes of the stream, or what the second one makes of z1 comes back

@@ -108,8 +108,8 @@ NETWORKS = {"linear": tp.ResNet(), "post_nonlin": tp.ResNet("tanh"),
 
 
 @pytest.mark.parametrize("name", [
-    "linear", "pre_nonlin",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("post_nonlin", "mlp, rms", "glu"))])
+    "pre_nonlin",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "post_nonlin", "mlp, rms", "glu"))])
 def test_outputs_have_the_law_of_dense_networks(name: str) -> None:
     """Kolmogorov-Smirnov at n = 64, for the outputs of every step and for what memory of an optimizer makes of them."""
     opt = tp.SGD(0.3, momentum=0.5, weight_decay=0.1)

@@ -131,7 +131,7 @@ def test_real_networks_approach_particles_like_the_root_of_the_width(name: str) 
     assert abs(np.polyfit(np.log(widths), np.log(found), 1)[0] + 0.5) < 0.12
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", few(TRAINED, "SignSGD, batches", "Adam", "Lion"))
 def test_two_numbers_of_samples_agree(name: str) -> None:
     program, sizes, data = training(name)
     few, many = (run_particles(program, sizes, data, samples, seed, keep=()) for seed, samples in ((0, 300), (1, 1200)))

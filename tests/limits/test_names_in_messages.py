@@ -102,7 +102,7 @@ def test_all_that_is_made_is_called_after_what_the_program_has() -> None:
                                                                          for i in inside} <= names_of(program), name
 
 
-@pytest.mark.parametrize("name", few(LINES, "an average in front", "a mean of two layers"))
+@pytest.mark.parametrize("name", few(LINES, "a mean of two layers"))
 def test_a_program_may_use_any_names(name: str) -> None:
     """Names that normal form, memory and base kets might have used are a program's like any others."""
     program = training(*LINES[name])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from support.nightly import few
 from support.plain_transformer import PlainTransformer
 
 Step = Callable[[dict, dict], dict]  # (state by name, normalized gradients) -> what weights move along, times -1
@@ -56,7 +57,7 @@ def heavy_ball(state: dict, gradients: dict) -> dict:
     (tp.SGD(LR), lambda state, gradients: gradients, 0), (tp.SGD(LR, momentum=0.6), heavy_ball, 0),
     (tp.SGD(LR, weight_decay=0.2, decoupled=True), lambda state, gradients: gradients, 0.2),
     (tp.Adam(LR, 0.9, 0.99, 1e-3, 0.1), adam, 0.1)])
-@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("d", few([1, 3], 3))
 def test_real_networks_are_plain_arrays(opt: object, step: Step, decay: float, d: int) -> None:
     data = drawn(d=d)
     run = tp.train(tp.Transformer(positions=3, phi="gelu", train_embedding_readout=True, **OPTIONS), data, opt,

@@ -125,8 +125,9 @@ def test_repeated_samples_are_one_sample() -> None:
     np.testing.assert_allclose(run.outputs[:, 0], run.outputs[:, 1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("net", [tp.ResNet("relu"), tp.ResNet("gelu", "glu", norm="rms"),
-                                 tp.ResNet(SINE, "mlp", matrices=3)])
+@pytest.mark.parametrize("net", [
+    tp.ResNet("relu"), pytest.param(tp.ResNet("gelu", "glu", norm="rms"), marks=pytest.mark.nightly),
+    tp.ResNet(SINE, "mlp", matrices=3)])
 def test_derivatives_by_finite_differences(net: tp.ResNet) -> None:
     """12 and d_1, with decay, of the compiled kernels."""
     block, e = DerivedBlock(net), 1e-5

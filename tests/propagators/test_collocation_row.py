@@ -71,7 +71,8 @@ def test_a_guess_changes_nothing() -> None:
     assert_same(collocate(FIRST, SGD(1.0), fine, True, guess=coarse), collocate(FIRST, SGD(1.0), fine, False), 1e-12)
 
 
-@pytest.mark.parametrize("rate, alpha", [(8.0, 0.5), (64.0, 0.5), (8.0, 0.75)])
+@pytest.mark.parametrize("rate, alpha", [
+    (8.0, 0.5), pytest.param(64.0, 0.5, marks=pytest.mark.nightly), (8.0, 0.75)])
 def test_large_learning_rates_take_both_roads(rate: float, alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel where it contracts, ``Element`` where it does not; whole matrices agree within the estimate."""
     noise, elements = float(alpha == 0.5), list[element.Element]()

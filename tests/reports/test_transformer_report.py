@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,6 +21,15 @@ from .conftest import Written
 
 ARGUMENTS = ["report", "--net", "transformer", "--steps", "2", "--batch", "1", "--positions", "2", "--head-dim", "1",
              "--depths", "2,4", "--widths", "8,16,32", "--seeds", "2", "--no-pdf"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_points() -> Iterator[None]:
+    """Coarse means of heads, which reports and Python take alike."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stages, "POINTS", 8)
+        patched.setattr(stages, "SCRAMBLES", 2)
+        yield
 
 
 @pytest.fixture(scope="module")

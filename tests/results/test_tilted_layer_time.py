@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from support.nightly import few
 from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth as extrapolated
 from tpcalc.kernels import tilted
@@ -40,7 +41,7 @@ def at_depth(found: Fluctuations, depth: int) -> Fluctuations:
                         found.train_embedding_readout)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 3, 4, 5))])
 def test_layer_time_is_the_limit_of_layers(seed: int) -> None:
     """Two solvers that share densities and read-outs alone."""
     found = drawn(seed, (0.2, 0.5, 1.0), 3).fluctuations
@@ -55,7 +56,7 @@ def test_layer_time_is_the_limit_of_layers(seed: int) -> None:
         assert_close(found.probe_bias.ravel(), shift.value, 2e-8, probes.value)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3), 1, 2))
 def test_higher_cumulants_are_those_of_layers(seed: int) -> None:
     found = drawn(seed, (0.2, 0.5), 3).fluctuations
     for order in (3, 4):

@@ -92,7 +92,7 @@ def gauss(start: float, end: float) -> list[tuple[float, float]]:
     return [((start + end) / 2 + (end - start) / 2 * x, (end - start) / 2 * w) for x, w in zip(nodes, weights)]
 
 
-@pytest.mark.parametrize("noise", [1.0, 0.7])
+@pytest.mark.parametrize("noise", [pytest.param(1.0, marks=pytest.mark.nightly), 0.7])
 def test_the_limit_solves_the_functional_integral_equations(noise: float) -> None:
     """Tensor Programs VI, Proposition C.4, all its three equations; Gamma jumps at p = q, where integrals are split.
 

@@ -178,7 +178,7 @@ def drawn_abc(rng: np.random.Generator, layers: int) -> tuple[list, list, sp.Exp
     return a, b, c
 
 
-@pytest.mark.parametrize("layers, phi, count", [(2, "tanh", 8), (2, "relu", 8), (3, "relu", 6),
+@pytest.mark.parametrize("layers, phi, count", [(2, "tanh", 8), (2, "relu", 8), (3, "relu", 12),
                                                 pytest.param(2, "tanh", 200, marks=slow),
                                                 pytest.param(3, "relu", 100, marks=slow),
                                                 pytest.param(4, "relu", 20, marks=slow)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Callable
 
 import sympy as sp
@@ -196,6 +197,12 @@ class Collect:
         return join_sums(expression, self.shared, self.only)
 
 
+@lru_cache(maxsize=8192)
+def _powers_joined(term: sp.Expr) -> sp.Expr:
+    """The term with its powers joined; derivations meet the same terms again and again."""
+    return sp.powsimp(term)
+
+
 def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -> sp.Expr:
     """Join sums over the same range; powers in every term joined, factors of class ``shared`` in front.
 
@@ -206,12 +213,12 @@ def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -
     for term in sp.Add.make_args(multiplied_out(expression)):
         inner = [f for f in sp.Mul.make_args(term) if f.func == sp.Sum]
         if len(inner) != 1:
-            rest += sp.powsimp(term)
+            rest += _powers_joined(term)
             continue
         factor = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not inner[0]))
         sums[inner[0].limits] = sums.get(inner[0].limits, 0) + factor * inner[0].function
     for limits, body in sums.items():
-        body = sp.Add(*(sp.powsimp(term) for term in sp.Add.make_args(multiplied_out(body))))
+        body = sp.Add(*(_powers_joined(term) for term in sp.Add.make_args(multiplied_out(body))))
         for one in sorted(body.atoms(shared), key=sp.default_sort_key):
             body = sp.collect(body, one) if only is None or only in one.free_symbols else body
         rest += sp.Sum(body, *limits)

@@ -52,7 +52,7 @@ class Affine:
         return Affine(tuple(a + b for a, b in zip(self.slopes, other.slopes)), self.constant + other.constant)
 
     def __sub__(self, other: "Affine") -> "Affine":
-        return self + other * -1
+        return Affine(tuple(a - b for a, b in zip(self.slopes, other.slopes)), self.constant - other.constant)
 
     def __mul__(self, factor: Fraction | int) -> "Affine":
         return Affine(tuple(a * factor for a in self.slopes), self.constant * factor)

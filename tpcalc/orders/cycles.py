@@ -95,13 +95,25 @@ def _where_largest(region: Region, forms: set[Affine]) -> list[Region]:
 
 
 def _corners(region: Region) -> Iterator[tuple[Fraction, ...]]:
+    """The corners of a bounded region, each where as many forms as there are parameters vanish."""
     for some in combinations(region.conditions, region.size):
-        corner = region
-        for one in some:
-            corner = corner.where(one.form, "=")
-        point = corner.point()
-        if point is not None:
+        point = _crossing([one.form for one in some])
+        if point is not None and region.contains(point):
             yield point
+
+
+def _crossing(forms: Sequence[Affine]) -> tuple[Fraction, ...] | None:
+    """The point where as many forms as there are parameters vanish; None where it is not one point."""
+    rows = [[*form.slopes, -form.constant] for form in forms]
+    for k in range(len(rows)):
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
+        if pivot is None:
+            return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [entry / rows[k][k] for entry in rows[k]]
+        rows = [row if i == k or not row[k] else [one - row[k] * other for one, other in zip(row, rows[k])]
+                for i, row in enumerate(rows)]
+    return tuple(row[-1] for row in rows)
 
 
 def _at(point: Sequence[Fraction], by_layers: Sequence[Loops]) -> Affine | None:
