@@ -185,6 +185,14 @@ def test_complete_p_comes_out_for_a_transformer() -> None:
     assert all(powers[key] == {named[other]} for key, other in (("multiplier", "branch"), ("lr", "lr"), ("eps", "eps")))
 
 
+@pytest.mark.nightly
+def test_a_block_of_gates_and_heads_is_complete_at_one_and_zero() -> None:
+    """Powers of streams in the middle of layers settle at all corners of what may be set, however far."""
+    found = tp.solve(tp.Transformer(heads=4, head_dim=2, positions=3, mlp="swiglu"), tp.AdamW(0.1),
+                     want=("stable", "faithful", "complete"))
+    assert found.region and (found.recipe.alpha, found.recipe.gamma) == (1, 0)
+
+
 def test_who_sets_multipliers_alone_has_depth_mup_once_eps_is_in_charge() -> None:
     opt = tp.AdamW(0.1)
     found = tp.solve(MLP, opt, fixed={("*", "lr"): 0, ("*", "eps"): 0})
