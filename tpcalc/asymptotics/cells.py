@@ -17,7 +17,7 @@ from typing import Callable, Generic, Iterable, Iterator, Sequence, TypeVar
 from ..errors import NotCovered
 from ..orders.affine import Affine
 from ..orders.polytope import Point as Point, Polytope
-from .values import unit_directions, towards
+from .values import unit_directions
 
 T = TypeVar("T")
 FAR = 16  # what happens beyond is what happens there: walls between cells come closer than this to the origin
@@ -66,8 +66,8 @@ def cells(evaluate: Evaluate[T], size: int, common: Callable[[Sequence[T]], T | 
         corners, inner = part.corners, part.center
         found = evaluate(inner, unit_directions(size))
         answers, cut = [found.answer], None
-        for corner in corners:  # no more of them than it takes to find where to cut
-            other = evaluate(corner, (towards(corner, inner), *unit_directions(size)))
+        for number, corner in enumerate(corners):  # no more of them than it takes to find where to cut
+            other = evaluate(corner, (part.inwards(number), *unit_directions(size)))
             if other.answer != found.answer:
                 answers.append(other.answer)
                 cut = next((form for form in _dividing(found, other) if _cuts(form, corners)), None)

@@ -23,6 +23,7 @@ INFINITE = 1 << 1000
 LARGE = INFINITE >> 1  # what is above is infinite
 LEAST = -INFINITE
 DIGIT = 64  # bits of a lower digit
+LARGEST_DIGIT = 1 << DIGIT - 16  # of one factor, so that those of a product fit into a digit
 PARTS = 64  # of a unit, for halves of halves
 
 
@@ -68,10 +69,13 @@ class Scale:
         digits += [(sum((a * x for a, x in zip(form.slopes, step)), Fraction(0)), 2 * PARTS * self.fine)
                    for step in self._steps]
         found = 0
-        for number, unit in digits:
+        for place, (number, unit) in enumerate(digits):
             digit = Fraction(number) * unit
             if digit.denominator != 1:
                 raise NotCovered(f"{number}: an exponent that is no multiple of 1/{unit}; no rule for powers so fine")
+            if place and abs(digit) > LARGEST_DIGIT:
+                raise NotCovered(f"{number}: an exponent changes by so much, or so fine a part of it, along a "
+                                 "direction; no rule for directions so far from those of the parameters")
             found = (found << DIGIT) + int(digit)
         return found
 
@@ -91,6 +95,10 @@ class Scale:
         found = tuple(Fraction(digit, PARTS * self.fine) for digit in digits[len(digits) - len(self.point):])
         return Affine(found, Fraction(main, self._main // 2) - sum(
             (a * x for a, x in zip(found, self.point)), Fraction(0)))
+
+    def has_digits(self, value: int) -> bool:
+        """Are all lower digits those of products, and not what parts of higher ones leave behind?"""
+        return value > LARGE or all(abs(digit) < LARGEST_DIGIT << 8 for digit in self._digits(value)[1:])
 
     def _digits(self, value: int) -> list[int]:
         left, found = exponent_of(value), []

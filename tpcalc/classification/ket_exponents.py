@@ -27,6 +27,7 @@ from ..programs.program import Program
 from .layer_jet import KINK, SMOOTH, joined_pairs, layer_jet
 from .sizes import Exponents
 
+MOST_LAYERS = 64  # of a loop
 Value = int | None  # of an exponent, as a solution has them; None of what vanishes
 
 
@@ -71,11 +72,15 @@ def exponent_of_value(solution: SizeSolution, value: Value) -> Exponent:
 
 
 def rate_of(solution: SizeSolution, value: int | Fraction | None) -> Exponent:
-    """The v of exp(L^v)."""
+    """The v of exp(L^v): a mean over the layers of a loop, of which every digit is a whole number once it is taken as
+    often as there are layers."""
     if value is None:
         return EXPLODES
-    found = exponent_of_value(solution, 2 * Fraction(value).numerator)
-    return found.power(Fraction(1, 2 * Fraction(value).denominator))
+    for layers in range(1, MOST_LAYERS + 1):
+        whole = 2 * layers * Fraction(value)
+        if whole.denominator == 1 and solution.scale.has_digits(whole.numerator):
+            return exponent_of_value(solution, whole.numerator).power(Fraction(1, 2 * layers))
+    return EXPLODES
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from typing import Iterable, Sequence
 from .affine import Affine
 
 Point = tuple[Fraction, ...]
+GRID = 1009  # a prime, so that no wall of small numbers passes through points of such denominators
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,24 @@ class Polytope:
 
     @cached_property
     def center(self) -> Point:
-        """A point in the relative interior, on no line of symmetry."""
-        return mean(self.corners)
+        """A point in the relative interior, on no line of symmetry; of small denominators where it has room."""
+        exact, grid = mean(self.corners), GRID
+        while not self.described[0] and max(x.denominator for x in exact) > grid:
+            near = tuple(Fraction(round(x * grid), grid) for x in exact)
+            if all(wall.at(near) > 0 for wall in self.walls):
+                return near
+            grid *= GRID
+        return exact
+
+    def inwards(self, corner: int) -> tuple[Fraction, ...]:
+        """A direction in small whole numbers from a corner, given by its number, to the inside."""
+        exact = [y - x for x, y in zip(self.corners[corner], self.center)]
+        largest, fine = max(map(abs, exact)), GRID
+        while True:
+            near = tuple(Fraction(round(x / largest * fine)) for x in exact)
+            if all(self.walls[i].rise(near) > 0 for i in self.touched[corner]):
+                return near
+            fine *= GRID
 
     @cached_property
     def touched(self) -> tuple[frozenset[int], ...]:
