@@ -14,7 +14,7 @@ from ..orders.layer_functions import in_powers
 from ..orders.monomials import counted_scalar
 from ..orders.quantities import BaseQuantity
 from ..orders.terms import additive_terms
-from ..programs.language import Scalar, Vector
+from ..programs.language import Member, Scalar, Vector
 from .factors import factors_of, normalized, squares
 from .functions import Functions
 from .graph import Fresh, ExponentGraph, Held, MeanNode, GraphNode, Over, Reference, Sized
@@ -215,7 +215,7 @@ class Expressions:
         fixed = factor.is_number or isinstance(factor, Scalar) or base == reading.equations.setting.depth
         if fixed or factor.free_symbols <= set(reading.parameters):
             return self.graph.unit
-        if factor.free_symbols <= {reading.variable, *reading.parameters}:
+        if factor.free_symbols <= {reading.variable, *reading.parameters} and not factor.has(Member):
             if factor.is_Add and len({sp.sign(term.as_coeff_Mul()[0]) for term in factor.args}) == 1:  # none cancels
                 return self.graph.union([self.numbers(term, t) for term in factor.args])
             return self.graph.weight(Affine.of(power_of(factor, reading.variable), reading.parameters))

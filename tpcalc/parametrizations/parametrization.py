@@ -31,10 +31,10 @@ class Parametrization:
         or {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
         "lr": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
         trained with the optimizer's eps and decay at every width: powers of these but 0 are refused there.
-        Or {parameter: tp.Powers}, powers of n and L both, keys being names of parameters, roles or patterns, of which
-        the most special one counts, "branch", the number in front of branches, "attention" and "mlp", one beside it for
-        branches of that kind, and "last", what branches end with: a network and its optimizer, beside which they are
-        read, make exponents of them.
+        Or {parameter: tp.Powers}, powers of n and L both, keys being names of parameters, roles or patterns, of which a
+        name counts before a role, a role before a pattern, and of patterns the one that says most; "branch", the number
+        in front of branches, "attention" and "mlp", one beside it for branches of that kind, and "last", what branches
+        end with: a network and its optimizer, beside which they are read, make exponents of them.
     depth:
         a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
         of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...), of its trained vectors

@@ -119,7 +119,11 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
                 for key in given if key in known or key in roles or name in trained and fnmatchcase(name, key)}
         if fits:
             used |= fits.keys()
-            found[name] = given[max(fits, key=lambda key: fits[key])]
+            first = [key for key in fits if fits[key] == max(fits.values())]
+            found[name] = given[first[0]]
+            if any(given[key] != found[name] for key in first):
+                raise ValueError(f"scale: got {' and '.join(first)} for {name}, and none says more than the other; "
+                                 "expected one that does, such as its name")
     missing, others = [name for name in trained if name not in found], [key for key in given if key not in used]
     if missing or others:
         raise ValueError(f"scale: got powers of {', '.join(given)}; " + (

@@ -285,6 +285,8 @@ class Outer(Expression):
     def __new__(cls, left: sp.Basic, right: sp.Basic) -> sp.Expr:
         return super().__new__(cls, symbolic(left), symbolic(right))
 
+    turned = False
+    member = property(lambda self: self)
     left = property(lambda self: self.args[0])
     right = property(lambda self: self.args[1])
 

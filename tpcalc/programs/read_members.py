@@ -8,6 +8,7 @@ from typing import Iterator, Mapping, NamedTuple
 
 import sympy as sp
 
+from .._checks import symbolic
 from .algebra import replaced
 from .language import Member
 
@@ -74,7 +75,7 @@ class Numbered(NamedTuple):
 
     def member(self) -> Member:
         kind, *names = self.family
-        found: Member = kind(*names, *map(sp.sympify, self.indices))  # type: ignore[operator]
+        found: Member = kind(*names, *map(symbolic, self.indices))  # type: ignore[operator]
         return found
 
 

@@ -81,7 +81,8 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
     an entry of an optimizer's direction; largest: chooses among powers at hand; alone: the one matrix that is trained,
     by number, None for all. Changes are counted as if hidden layers started at order one and were changed by no more,
     and derivatives of the loss in the outputs are of order one. The gradients of later updates pass through what
-    matrices have learned, and meet them aligned.
+    matrices have learned, and meet them aligned: what has passed there is a multiple of the layer's own neurons, which
+    the initial matrix below has made, and does not meet as if it were independent.
     """
     m, count = net.powers, len(inits)
     one = Affine.number(0, len(inits[0].slopes))
@@ -90,6 +91,7 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
     along, passed = list(own), list(own)  # changes along a layer's gradient, and what a matrix makes of those below
     for later in (False, True):
         back, moved = one, one  # entries of the derivative in the layer above, and of that one's update
+        echo: Affine | None = None  # of the derivative's multiple of the layer's own neurons
         for l in reversed(range(count)):
             if l < count - 1:
                 ways = [inits[l + 1] + _number(one, m[l + 2] * HALF)]
@@ -97,7 +99,10 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
                     ways.append(moved + _number(one, m[l + 2]))
                 ways += [by.power + ways[0] * times for by, times in ((passed[l + 1], 1), (along[l + 1], 2))
                          if later and by is not None]
-                back = back + largest(SizedProduct(way, "") for way in ways).power
+                met = [] if echo is None else [echo + inits[l + 1] * 2 + _number(one, m[l + 2])]
+                learned = [back + ways[1]] if later and alone in (None, l + 1) else []
+                echo = _largest_of(largest, [*met, *learned]) if met or learned else None
+                back = _largest_of(largest, [*(back + way for way in ways), *met])
             if alone in (None, l):
                 moved = direction(back, m[l] + m[l + 1]) + rates[l]
                 acted = SizedProduct(moved + _number(one, m[l]), f"(update of W{l + 1}) x{l}")
@@ -111,6 +116,10 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
             other = None if change is None else SizedProduct(change.power + inits[l] + _number(one, m[l] * HALF), name)
             passed[l] = _larger(largest, passed[l], other, aligned)
     return LayerPowers(starts, tuple(_larger(largest, *both) for both in zip(along, passed)), tuple(own))
+
+
+def _largest_of(largest: Choose, powers: Sequence[Affine]) -> Affine:
+    return largest(SizedProduct(power, "") for power in powers).power
 
 
 def _number(like: Affine, value: Fraction) -> Affine:
