@@ -95,7 +95,7 @@ def test_what_cannot_be_counted_is_refused_by_name():
             tp.classify(tp.Parametrization(width))
     with pytest.raises(ValueError, match="nothing for the matrix 'W2'"):
         tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0}), net=LINEAR)
-    with pytest.raises(ValueError, match=r"W: got decay L\^\(1/2\); expected a fixed one"):
+    with pytest.raises(ValueError, match=r"W: got a decay whose share of a weight goes like L\^\(1/2\)"):
         tp.classify(tp.Parametrization(depth={"W": tp.Powers(decay={"L": "1/2"})}), opt="adamw")
     with pytest.raises(ValueError, match="tp.Program"):
         symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))

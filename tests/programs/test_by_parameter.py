@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,44 @@ def test_they_go_where_scalings_go() -> None:
     assert np.array_equal(tp.train(net, task, tp.SGD(0.5), by_hand, 6).outputs,
                           tp.train(net, task, tp.SGD(0.5), same, 6).outputs)
     assert tp.classify(by_hand, net).name == tp.classify(same, net).name == "Depth-muP"
+
+
+def decaying(lr: object, decay: object) -> tp.Parametrization:
+    return tp.Parametrization(depth={"branch": tp.Powers(multiplier={"L": "-3/4"}),
+                                     "*": tp.Powers(lr={"L": lr}, decay=None if decay is None else {"L": decay})})
+
+
+def test_a_decay_of_another_share_than_the_optimizers_is_refused() -> None:
+    """It was taken for one of order one in a step: exponents were those of another script."""
+    net, opt = tp.ResNet("tanh", "mlp", norm="rms"), tp.AdamW(0.1, weight_decay=0.5)
+    with pytest.raises(tp.NotCovered, match=r"share of a weight goes like L\^\(-3/4\)"):
+        tp.classify(decaying("-3/4", 0), net, opt)
+    with pytest.raises(tp.NotCovered, match="share of a weight"):
+        with_exponents(decaying("-3/4", 0), net, opt)
+    free = replace(opt, independent=True)
+    same = [tp.classify(decaying("-3/4", decay), net, one).exponents
+            for decay, one in (("3/4", opt), (None, opt), (0, free))]
+    assert same[0] == same[1] == same[2]
+    assert tp.classify(decaying("-3/4", 0), net, tp.Adam()).name  # nothing decays
+
+
+def test_an_eps_that_outgrows_gradients_is_refused() -> None:
+    given = tp.Parametrization(depth={"branch": tp.Powers(multiplier={"L": -1}), "*": tp.Powers(eps={})})
+    with pytest.raises(tp.NotCovered, match="outgrows gradients"):
+        tp.classify(given, tp.ResNet("relu", "mlp", norm="rms"), tp.Adam())
+
+
+def test_keys_that_say_as_much_as_each_other_are_refused_in_any_order() -> None:
+    one, other = {"?1": tp.Powers(lr={})}, {"W?": tp.Powers(lr={"L": -1})}
+    for tied in ({**one, **other}, {**other, **one}):
+        with pytest.raises(ValueError, match="none says more than the other"):
+            with_exponents(tp.Parametrization(depth=tied), tp.ResNet("relu", "mlp"))
+    with_exponents(tp.Parametrization(depth={"?1": tp.Powers(), "W?": tp.Powers()}), tp.ResNet("relu", "mlp"))
+
+
+def test_audits_take_decays_as_the_optimizer_has_them() -> None:
+    settings: dict[str, Any] = dict(branch="-1/2", lr="-1/2", weight_decay=0, eps=None)
+    free = tp.AdamW(0.1, weight_decay=0.1, independent=True)
+    assert tp.audit(**settings, optimizer=free).decay == 0
+    assert tp.audit(**settings, optimizer=replace(free, independent=False)).decay == sp.Rational(1, 2)
+    assert tp.audit(**settings, optimizer=tp.SGD(0.1, weight_decay=0.1, decoupled=True, independent=True)).decay == 0

@@ -183,3 +183,32 @@ def test_what_is_not_counted_in_width_is_refused_by_name(given: dict, said: str)
 def test_widths_are_powers_of_n(widths: object) -> None:
     with pytest.raises(ValueError, match="widths"):
         Perceptron(widths)  # type: ignore[arg-type]
+
+
+def change_of_first_layer(n: int, widths: tuple[int, int], rate: float, seed: int) -> float:
+    """Root mean square of the change of h1 in two steps of gradient descent, of linear layers in plain NumPy; W3 starts
+    like n^-4, so that gradients pass through what it learns."""
+    rng, (a, b) = np.random.default_rng(seed), (n**widths[0], n**widths[1])
+    w1, w2, w3 = rng.normal(size=a), rng.normal(size=(b, a)) / np.sqrt(a), rng.normal(size=b) / n**4.0
+    start = w1.copy()
+    for _ in range(2):
+        x2 = w2 @ w1
+        slope = w3 @ x2 - 1
+        back = w3 @ w2
+        w2 = w2 - n**-4.0 * slope * np.outer(w3, w1)
+        w1, w3 = w1 - 0.2 * n**rate * slope * back, w3 - 0.2 * slope * x2 / b
+    return float(np.sqrt(np.mean((w1 - start)**2)))
+
+
+@pytest.mark.parametrize("widths", [(1, 2), (1, 1)])
+def test_gradients_meet_what_a_wider_layer_has_learned(widths: tuple[int, int]) -> None:
+    """A gradient of a later step has a multiple of the neurons of the layer that it passes, which the initial matrix
+    below has made: rates were said to be stable with which real networks grow like the root of n."""
+    fixed = {("W2", "lr"): -4, ("W3", "init"): -4, ("W3", "lr"): -widths[1]}
+    found = tp.solve(Perceptron(widths), tp.SGD(0.1), want=("stable",), maximize=("W1", "lr"), fixed=fixed)
+    most = found.settings["W1", "lr"]
+    sizes = (16, 32, 64) if widths[1] == 2 else (64, 256, 1024)
+    for beyond in (0.0, 0.5):
+        means = [np.mean([np.log(change_of_first_layer(n, widths, float(most) + beyond, seed)) for seed in range(6)])
+                 for n in sizes]
+        assert abs(np.polyfit(np.log(sizes), means, 1)[0] - beyond) < 0.12

@@ -16,7 +16,7 @@ from ..derivations.printing import latex
 from ..parametrizations import DepthScaling, Parametrization, Powers, WidthScaling
 from ..parametrizations.powers import Frozen, as_power
 from ..programs import ResNet
-from ..programs.faithful import optimizer_name
+from ..programs.faithful import decay_kind, optimizer_name
 from ..programs.settings import Settings
 from ..recipes.recipe import MATRIX, MEANING, Recipe
 from .advice import BEST, of_block, of_matrix
@@ -122,7 +122,7 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
         of Adam's eps: 0 is a fixed one, None one that is negligible. Others do not read it.
     weight_decay, decoupled, independent:
         of the weight decay, None without one; decoupled: W <- (1 - lr decay) W, else it is added to the gradient;
-        independent: W <- (1 - decay) W.
+        independent: W <- (1 - decay) W; of an optimizer with a decay, what it says of them itself.
     gradient:
         of the raw gradient, where it is not that of the branch multiplier (backward passes of their own scale).
     base_depth:
@@ -156,7 +156,7 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
     powers = {name: _read_power(name, power) for name, power in given_powers.items()}
     one = Powers(init={"L": powers["init"]}, lr={"L": powers["lr"]}, eps=_if_any(powers["eps"]),
                  decay=_if_any(powers["weight_decay"]))
-    kind = "independent" if independent else "decoupled" if decoupled else "coupled"
+    kind = "independent" if independent else decay_kind(optimizer) if decoupled else "coupled"
     return _judged(Settings(ResNet(), Frozen({MATRIX: one}), optimizer_name(optimizer), powers["branch"], kind,
                             powers["gradient"]), base_depth, given)
 

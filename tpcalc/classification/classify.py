@@ -14,7 +14,7 @@ from ..orders import Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, Adam, ResNet, Transformer
 from ..programs.builders import require_vectors_taken
-from ..programs.by_parameter import exponents_of_powers, settings_in_layers
+from ..programs.by_parameter import exponents_of_powers, require_what_is_counted, settings_in_layers
 from ..programs.clipped import Clipped
 from ..programs.program import Program
 from ..programs.updates import Optimizer
@@ -107,10 +107,11 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
+        require_what_is_counted(scale, net, inside)
         alphas = settings_in_layers(scale, net, inside).alphas
         if isinstance(net, Transformer) and len(set(alphas)) > 1:
             return _of_branches_apart(scale, net, alphas, optimizer, many)
-        scale = exponents_of_powers(scale, net, inside, fixed=("decay",))
+        scale = exponents_of_powers(scale, net, inside)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
@@ -147,7 +148,7 @@ def _of_branches_apart(scale: Parametrization, net: Transformer, alphas: tuple[s
     if isinstance(net, FromZero):
         raise NotCovered(f"from_zero: got {net.zero} beside branches of different sizes; expected ()")
     inside = opt.opt if isinstance(opt, Clipped) else opt
-    given = exponents_of_powers(scale, net, inside, fixed=("decay",), alpha=min(alphas))
+    given = exponents_of_powers(scale, net, inside, alpha=min(alphas))
     there = BranchesApart.of(net, alphas)
     moved = {name: given.update_exponent(name) - (power if isinstance(inside, SGD) else 0)
              for name, power in apart_of(there).items()}

@@ -20,7 +20,7 @@ from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
 from ..parametrizations.powers import FAN_IN, ROLES, Frozen
 from ..parametrizations.width import gradient_power
 from .carried import carried
-from .faithful import faithful_rate, optimizer_name, update_power
+from .faithful import decay_kind, faithful_rate, optimizer_name, update_power
 from .network import Network
 from .settings import Settings
 
@@ -49,7 +49,23 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     name = optimizer_name("sgd" if optimizer is None else optimizer)
     if not isinstance(scale, Parametrization) or scale.parameters is None:
         return scale
-    return exponents_of_powers(scale, net, name, fixed=("eps", "decay"))
+    require_what_is_counted(scale, net, optimizer)
+    return exponents_of_powers(scale, net, name, fixed=("eps",))
+
+
+def require_what_is_counted(scale: Parametrization, net: Network, optimizer: object) -> None:
+    """Raise ``NotCovered`` for an eps that decides updates, and for decays of which a step's share is not of order one,
+    which that of an optimizer is at every size."""
+    given, said = settings_in_layers(scale, net, optimizer), "tp.theory.audit_matrices counts it; expected None, or "
+    for name, one in given.powers.items():
+        if given.gamma(name) != given.without_eps.gamma(name):
+            raise NotCovered(f"{name}: got eps L^({one.of('eps', 'L')}), which outgrows gradients; {said}one like them")
+        if one.decay is None or not getattr(optimizer, "weight_decay", 0):
+            continue
+        share = one.of("decay", "L") + (0 if given.decay == "independent" else one.of("lr", "L"))
+        if share != 0:
+            raise NotCovered(f"{name}: got a decay whose share of a weight goes like L^({share}) in a step; {said}a "
+                             "share that is the same at every depth")
 
 
 def exponents_of_powers(scale: Parametrization, net: Network, optimizer: object = None, fixed: tuple[str, ...] = (),
@@ -77,7 +93,7 @@ def settings_in_layers(scale: Parametrization, net: Network, optimizer: object =
         branch, fronts = branch + fronts[0], []
     powers = {name: one for name, one in named_powers(given, net).items() if name in net.trained_of_block}
     return Settings(net, Frozen(powers), optimizer_name("sgd" if optimizer is None else optimizer), branch,
-                    fronts=tuple(fronts), **more)
+                    fronts=tuple(fronts), **{"decay": decay_kind(optimizer), **more})
 
 
 def _require_network(scale: object, net: object) -> None:

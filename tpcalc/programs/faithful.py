@@ -38,6 +38,15 @@ def optimizer_name(optimizer: object) -> str:
     return name.lower()
 
 
+def decay_kind(optimizer: object, otherwise: str = "decoupled") -> str:
+    """What the weight decay of an optimizer does, as ``Settings`` has it; ``otherwise`` of names, and without one."""
+    if not getattr(optimizer, "weight_decay", 0):
+        return otherwise
+    if getattr(optimizer, "independent", False):
+        return "independent"
+    return "decoupled" if getattr(optimizer, "decoupled", True) else "coupled"
+
+
 @lru_cache(maxsize=None)
 def direction(name: str) -> sp.Expr:
     """What the learning rate multiplies at the second step, as a function of ``GRADIENTS`` and ``EPS``."""
