@@ -212,3 +212,8 @@ def test_gradients_meet_what_a_wider_layer_has_learned(widths: tuple[int, int]) 
         means = [np.mean([np.log(change_of_first_layer(n, widths, float(most) + beyond, seed)) for seed in range(6)])
                  for n in sizes]
         assert abs(np.polyfit(np.log(sizes), means, 1)[0] - beyond) < 0.12
+
+
+def test_powers_that_are_not_solved_for_are_not_minimized() -> None:
+    with pytest.raises(ValueError, match="minimize: got .* expected a power that is solved for"):
+        tp.solve(Perceptron(), minimize=("*", "multiplier"), want=LEARNS)

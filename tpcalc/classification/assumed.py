@@ -13,6 +13,8 @@ from .sizes import Exponents
 
 CLIPPED = ("clipping divides gradients by the power of L of their common size where that grows, and by no power of it "
            "elsewhere")
+FOLDED = ("powers of initial sizes and of numbers in front of matrices are folded into branch multipliers and updates: "
+          "h, gradients and sizes of entries are those of matrices that start as usual")
 FROZEN = "embedding and readout are not trained"
 SAMPLE = "one input at every step stands for batches of a size that stays as L grows"
 

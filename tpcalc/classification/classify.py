@@ -19,7 +19,7 @@ from ..programs.clipped import Clipped
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
-from .assumed import CLIPPED, FROZEN, SAMPLE, by_optimizer, by_updates
+from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates
 from .counted import WIDE, BranchesApart, FromZero, apart_of
 from .counting import OwnLayers
 from .exponents import exponents_there, in_every_depth, region_of, require_frozen_embedding_readout
@@ -108,10 +108,13 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
         require_what_is_counted(scale, net, inside)
-        alphas = settings_in_layers(scale, net, inside).alphas
-        if isinstance(net, Transformer) and len(set(alphas)) > 1:
-            return _of_branches_apart(scale, net, alphas, optimizer, many)
+        given = settings_in_layers(scale, net, inside)
+        if isinstance(net, Transformer) and len(set(given.alphas)) > 1:
+            return _of_branches_apart(scale, net, given.alphas, optimizer, many)
         scale = exponents_of_powers(scale, net, inside)
+        if not from_zero and any(given.of(name, kind) for name in given.powers for kind in ("init", "multiplier")):
+            found = judge_scaling(scale, net, opt, updates=updates)
+            return replace(found, assumptions=(FOLDED, *found.assumptions))
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}

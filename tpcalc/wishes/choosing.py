@@ -105,6 +105,10 @@ def objective(settings: PowerSettings, minimize: object, maximize: object) -> tu
     if sign == 1 and any(one[1] in (EPSILON, DECAY) and one in settings.free for one in keys):
         raise ValueError(f"minimize: got {key!r}, which may be as small as one likes; expected a power that wishes "
                          "bound from below")
+    missing = [one for one in keys if any(one not in regime.powers for regime in settings.regimes)]
+    if missing:
+        raise ValueError(f"{name}: got {key!r}; expected a power that is solved for, one of "
+                         f"{', '.join(map(str, settings.free))}")
     found = []
     for regime in settings.regimes:
         total = settings.affine(0)
