@@ -222,3 +222,12 @@ def test_audits_take_decays_as_the_optimizer_has_them() -> None:
     assert tp.audit(**settings, optimizer=free).decay == 0
     assert tp.audit(**settings, optimizer=replace(free, independent=False)).decay == sp.Rational(1, 2)
     assert tp.audit(**settings, optimizer=tp.SGD(0.1, weight_decay=0.1, decoupled=True, independent=True)).decay == 0
+
+
+@pytest.mark.parametrize("block", ["mlp", "pre_nonlin"])
+def test_no_activation_is_said_to_read_what_a_branch_ends_with(block: str) -> None:
+    net = tp.ResNet("relu", block)
+    for name in net.trained_of_block:
+        given = {"branch": tp.Powers(multiplier={"L": -1}), "*": tp.Powers(), name: tp.Powers(init={"L": "-1/2"})}
+        found = tp.theory.audit_matrices(tp.Parametrization(depth=given), net)
+        assert any("not faithful to the activation" in one for one in found.warnings) == (name == "W1")

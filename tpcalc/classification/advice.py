@@ -8,6 +8,7 @@ import sympy as sp
 
 from ..parametrizations import DepthScaling
 from ..parametrizations.powers import as_power
+from ..programs.carried import carried
 from ..programs.faithful import decay_fate, direction_power
 from ..programs.settings import Settings
 
@@ -39,11 +40,16 @@ def of_matrix(given: Settings, name: str, since: str) -> Iterator[str]:
     if given.outgrown(name):
         yield from _by_eps(given, name, since)
     init = given.of(name, "init")
-    if init != 0 and name not in given.zero:
+    if init != 0 and name not in given.zero and _is_read_by_an_activation(given, name):
         way = "is linearized" if init < 0 else "saturates or blows up"
         yield (f"not faithful to the activation: the raw h = W x is {as_power(init)} at initialization, and any "
                f"activation but a one-homogeneous one {way}")
     yield from _decay(bare, name)
+
+
+def _is_read_by_an_activation(given: Settings, name: str) -> bool:
+    """Not where a branch ends with the matrix; a block of one matrix stands for any, with an activation behind it."""
+    return getattr(given.net, "block", "") == "post_nonlin" or name not in carried(given.net).last
 
 
 def _updates(alpha: sp.Expr, gamma: sp.Expr) -> Iterator[str]:
