@@ -126,7 +126,7 @@ class Counted:
             bounded = found.is_bounded(t)
             if found.unsigned is not None:  # training does not start
                 return found
-            held = bool(t and found.saturated and (bounded or found.derivatives_alone and not found.has_powers(t)))
+            held = found.is_held(t)
             if found.explosions and held and t < 2 and t != updates:
                 continue  # what explodes is an upper bound; the next step tells what it does
             if found.explosions or not bounded and updates is None:

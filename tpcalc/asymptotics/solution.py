@@ -251,6 +251,10 @@ class SizeSolution:
         """Does a scalar grow like a power of the depth at a step?"""
         return any(LARGE > v and exponent_of(v) > 0 for v in self._scalars(t))
 
+    def is_held(self, t: int) -> bool:
+        """Do saturated functions hold back what explodes at a step?"""
+        return bool(t and self.saturated and (self.is_bounded(t) or self.derivatives_alone and not self.has_powers(t)))
+
     def is_bounded(self, t: int) -> bool:
         return not any(exponent_of(v) > 0 for v in self._scalars(t))
 

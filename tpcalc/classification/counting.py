@@ -127,6 +127,7 @@ class Counting:
             found = self.after(steps, matrix)
             found.settled = not found.explosions and steps > 2 and found.steps == steps and found.repeats(steps - 1)
             if found.settled or found.explosions or steps > updates:
+                found.held = matrix is EVERY and bool(found.explosions) and found.is_held(found.steps - 1)
                 return found
             steps += 1
 
