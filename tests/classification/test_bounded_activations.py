@@ -206,3 +206,10 @@ def test_gates_of_functions_have_verdicts(phi: str, norm: str | None) -> None:
     net = tp.ResNet(phi, block="glu", norm=norm)
     assert [tp.classify(*point, net).name for point in ((HALF, HALF), (1, 0), (1, HALF))] == [
         "Depth-muP", "ODE limit", "trivial"]
+
+
+def test_sizes_that_come_ever_closer_to_a_power_are_refused_in_words() -> None:
+    """x = (1 - x) / 2, put in again and again, is never 1/3."""
+    scale = tp.Parametrization(depth={"alpha": "1/2", "W1": 0, "W2": "1/2"})
+    with pytest.raises(tp.NotCovered, match="ever closer to a power, .*without reaching it"):
+        tp.classify(scale, tp.ResNet("tanh", "mlp"), "adam")
