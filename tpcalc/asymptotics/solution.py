@@ -190,9 +190,9 @@ class SizeSolution:
         power = Fraction(str(key.name).rpartition("**(")[2][:-1])
         exact = exponent_of(value) * power
         if exact.denominator != 1:
-            raise NotCovered(f"program {self.counted.reading.name}: a size that depends on itself comes ever closer to a "
-                             f"power, now L^({self.scale.number(value)}), without reaching it; no rule for what it tends "
-                             "to; expected other exponents")
+            raise NotCovered(f"program {self.counted.reading.name}: a size that depends on itself comes ever closer "
+                             f"to a power, now L^({self.scale.number(value)}), without reaching it; no rule for what it "
+                             "tends to; expected other exponents")
         return {MEAN: 2 * int(exact) - (value & 1)}
 
     # Steps.
