@@ -191,8 +191,8 @@ class SizeSolution:
         exact = exponent_of(value) * power
         if exact.denominator != 1:
             raise NotCovered(f"program {self.counted.reading.name}: a size that depends on itself comes ever closer "
-                             f"to a power, now L^({self.scale.number(value)}), without reaching it; no rule for what it "
-                             "tends to; expected other exponents")
+                             f"to a power, now L^({self.scale.number(value)}), without reaching it; no rule for what "
+                             "it tends to; expected other exponents")
         return {MEAN: 2 * int(exact) - (value & 1)}
 
     # Steps.
