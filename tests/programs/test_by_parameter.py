@@ -222,6 +222,8 @@ def test_audits_take_decays_as_the_optimizer_has_them() -> None:
     assert tp.audit(**settings, optimizer=free).decay == 0
     assert tp.audit(**settings, optimizer=replace(free, independent=False)).decay == sp.Rational(1, 2)
     assert tp.audit(**settings, optimizer=tp.SGD(0.1, weight_decay=0.1, decoupled=True, independent=True)).decay == 0
+    kinds = [tp.audit(**settings, optimizer=one).settings.decay for one in (tp.SGD(0.1, weight_decay=0.1), "sgd")]
+    assert kinds == ["coupled", "decoupled"]
 
 
 @pytest.mark.parametrize("block", ["mlp", "pre_nonlin"])

@@ -9,11 +9,12 @@ import sympy as sp
 from ..errors import NotCovered
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
-from ..orders.affine import Affine, power_of
+from ..orders.affine import Affine
 from ..orders.layer_functions import in_powers
 from ..orders.monomials import counted_scalar
 from ..orders.quantities import BaseQuantity
 from ..orders.terms import additive_terms
+from ..programs.algebra import power_of
 from ..programs.language import Member, Scalar, Vector
 from .factors import factors_of, normalized, squares
 from .functions import Functions

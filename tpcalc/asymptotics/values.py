@@ -66,8 +66,7 @@ class Scale:
     def of(self, form: Affine) -> int:
         """The value of an affine form."""
         digits = [(form.at(self.point), self._main)]
-        digits += [(sum((a * x for a, x in zip(form.slopes, step)), Fraction(0)), 2 * PARTS * self.fine)
-                   for step in self._steps]
+        digits += [(form.rise(step), 2 * PARTS * self.fine) for step in self._steps]
         found = 0
         for place, (number, unit) in enumerate(digits):
             digit = Fraction(number) * unit

@@ -107,8 +107,8 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     optimizer = optimizer_or_default(opt)
     inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
-        require_what_is_counted(scale, net, inside)
         given = settings_in_layers(scale, net, inside)
+        require_what_is_counted(given, inside)
         if isinstance(net, Transformer) and len(set(given.alphas)) > 1:
             return _of_branches_apart(scale, net, given.alphas, optimizer, many)
         scale = exponents_of_powers(scale, net, inside)

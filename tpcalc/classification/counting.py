@@ -18,7 +18,7 @@ from ..limits.made_names import copied_from, made_name
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..limits.uncounted import require_no_explosion
-from ..orders import power_of
+from ..programs.algebra import power_of
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import Matrix, NonlinearOuter, Outer, Vector
 from ..programs.program import Program

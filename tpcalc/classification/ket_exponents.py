@@ -21,7 +21,8 @@ from ..errors import NotCovered
 from ..gaussian.scalar_functions import scalar_function
 from ..limits.made_names import copied_from
 from ..limits.trained_vectors import vector_of
-from ..orders import EXPLODES, Affine, Exponent, power_of
+from ..orders import EXPLODES, Affine, Exponent
+from ..programs.algebra import power_of
 from ..programs.language import MatVec, Vector, kind
 from ..programs.program import Program
 from .layer_jet import KINK, SMOOTH, joined_pairs, layer_jet

@@ -7,9 +7,9 @@ import sympy as sp
 from .._checks import choice
 from ..calculus.setting import Setting
 from ..errors import NotCovered
-from ..orders import power_of
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD
+from ..programs.algebra import power_of
 from ..programs.builders import program
 from ..programs.clipped import Clipped
 from ..programs.faithful import direction_power, optimizer_name

@@ -59,10 +59,10 @@ class Affine:
 
     def at(self, point: Sequence[sp.Expr]) -> sp.Expr:
         """The value at a point, its coordinates in the order of the parameters: fractions, or real sympy numbers."""
-        return self.constant + sum((a * p for a, p in zip(self.slopes, point) if a), Fraction(0))
+        return self.constant + self.rise(point)
 
-    def rise(self, direction: Sequence[Fraction]) -> Fraction:
-        """By how much it grows along a direction."""
+    def rise(self, direction: Sequence[sp.Expr]) -> sp.Expr:
+        """By how much it grows along a direction, numbers as of a point."""
         return sum((a * d for a, d in zip(self.slopes, direction) if a), Fraction(0))
 
     @property
@@ -98,18 +98,3 @@ def _fraction(number: sp.Rational) -> Fraction:
 
 def _rational(number: Fraction) -> sp.Rational:
     return sp.Rational(number.numerator, number.denominator)
-
-
-def power_of(number: sp.Expr, variable: sp.Symbol) -> sp.Expr:
-    """p where a number is a multiple of ``variable**p``; ``NotAffine`` where it is no such power.
-
-    >>> L, a = sp.symbols("L alpha", positive=True)
-    >>> power_of(3 * a * L**-a / sp.sqrt(L), L)
-    -alpha - 1/2
-    """
-    found = sp.expand(sp.powsimp(variable * sp.diff(number, variable) / number))
-    if found.has(variable):
-        found = sp.simplify(found)
-    if found.has(variable):
-        raise NotAffine(f"number: got {number}; expected a multiple of a power of {variable}")
-    return found

@@ -59,7 +59,8 @@ class Polytope:
         return exact
 
     def inwards(self, corner: int) -> tuple[Fraction, ...]:
-        """A direction in small whole numbers from a corner, given by its number, to the inside."""
+        """A direction in small whole numbers from a corner, given by its number, to the inside of what is not flat."""
+        assert not self.described[0]
         exact = [y - x for x, y in zip(self.corners[corner], self.center)]
         largest, fine = max(map(abs, exact)), GRID
         while True:

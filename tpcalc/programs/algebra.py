@@ -7,6 +7,8 @@ from typing import Callable
 
 import sympy as sp
 
+from ..errors import NotCovered
+
 
 @lru_cache(maxsize=8192)
 def multiplied_out(expression: sp.Expr) -> sp.Expr:
@@ -37,3 +39,18 @@ def _name(whole: dict[sp.Expr, sp.Dummy], part: sp.Expr) -> sp.Dummy:
 def replaced(expression: sp.Expr, kind: type[sp.Basic], change: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
     """The expression with every node of a class as what ``change`` makes of it, inner ones first."""
     return expression.replace(lambda e: isinstance(e, kind), change) if expression.has(kind) else expression
+
+
+def power_of(number: sp.Expr, variable: sp.Symbol) -> sp.Expr:
+    """p where a number is a multiple of ``variable**p``; ``NotCovered`` where it is no such power.
+
+    >>> L, a = sp.symbols("L alpha", positive=True)
+    >>> power_of(3 * a * L**-a / sp.sqrt(L), L)
+    -alpha - 1/2
+    """
+    found = sp.expand(sp.powsimp(variable * sp.diff(number, variable) / number))
+    if found.has(variable):
+        found = sp.simplify(found)
+    if found.has(variable):
+        raise NotCovered(f"number: got {number}; expected a multiple of a power of {variable}")
+    return found

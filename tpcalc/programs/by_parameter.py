@@ -49,14 +49,14 @@ def with_exponents(scale: Scaling, net: Network, optimizer: object = None) -> Sc
     name = optimizer_name("sgd" if optimizer is None else optimizer)
     if not isinstance(scale, Parametrization) or scale.parameters is None:
         return scale
-    require_what_is_counted(scale, net, optimizer)
+    require_what_is_counted(settings_in_layers(scale, net, optimizer), optimizer)
     return exponents_of_powers(scale, net, name, fixed=("eps",))
 
 
-def require_what_is_counted(scale: Parametrization, net: Network, optimizer: object) -> None:
+def require_what_is_counted(given: Settings, optimizer: object) -> None:
     """Raise ``NotCovered`` for an eps that decides updates, and for decays of which a step's share is not of order one,
     which that of an optimizer is at every size."""
-    given, said = settings_in_layers(scale, net, optimizer), "tp.theory.audit_matrices counts it; expected None, or "
+    said = "tp.theory.audit_matrices counts it; expected None, or "
     for name, one in given.powers.items():
         if given.gamma(name) != given.without_eps.gamma(name):
             raise NotCovered(f"{name}: got eps L^({one.of('eps', 'L')}), which outgrows gradients; {said}one like them")

@@ -38,10 +38,10 @@ def optimizer_name(optimizer: object) -> str:
     return name.lower()
 
 
-def decay_kind(optimizer: object, otherwise: str = "decoupled") -> str:
-    """What the weight decay of an optimizer does, as ``Settings`` has it; ``otherwise`` of names, and without one."""
+def decay_kind(optimizer: object) -> str:
+    """What the weight decay of an optimizer does, as ``Settings`` has it; "decoupled" of names, and without one."""
     if not getattr(optimizer, "weight_decay", 0):
-        return otherwise
+        return "decoupled"
     if getattr(optimizer, "independent", False):
         return "independent"
     return "decoupled" if getattr(optimizer, "decoupled", True) else "coupled"

@@ -9,6 +9,7 @@ import sympy as sp
 
 from .._types import Value
 from ..parametrizations import DepthScaling, Powers
+from ..programs.algebra import power_of
 
 HALF = sp.Rational(1, 2)
 # Blocks that there are verdicts on, in words.
@@ -72,8 +73,7 @@ def width_of(factor: sp.Expr | None) -> sp.Expr:
     if factor is None:
         return sp.Integer(0)
     n = sp.Symbol("n", positive=True)
-    square = factor.subs({OUT: n, IN: n})
-    return sp.simplify(n * sp.diff(square, n) / square)
+    return power_of(factor.subs({OUT: n, IN: n}), n)
 
 
 def _powers(lr: Value = 0, init: Value = 0, multiplier: Value = 0, **more: Value) -> Powers:

@@ -95,13 +95,13 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
         for l in reversed(range(count)):
             if l < count - 1:
                 ways = [inits[l + 1] + _number(one, m[l + 2] * HALF)]
-                if later and alone in (None, l + 1):
-                    ways.append(moved + _number(one, m[l + 2]))
+                learned = [moved + _number(one, m[l + 2])] if later and alone in (None, l + 1) else []
+                ways += learned
                 ways += [by.power + ways[0] * times for by, times in ((passed[l + 1], 1), (along[l + 1], 2))
                          if later and by is not None]
                 met = [] if echo is None else [echo + inits[l + 1] * 2 + _number(one, m[l + 2])]
-                learned = [back + ways[1]] if later and alone in (None, l + 1) else []
-                echo = _largest_of(largest, [*met, *learned]) if met or learned else None
+                echoes = [*met, *(back + way for way in learned)]
+                echo = _largest_of(largest, echoes) if echoes else None
                 back = _largest_of(largest, [*(back + way for way in ways), *met])
             if alone in (None, l):
                 moved = direction(back, m[l] + m[l + 1]) + rates[l]
