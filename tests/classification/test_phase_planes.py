@@ -130,3 +130,13 @@ def test_raw_powers_with_symbols_are_refused_where_numbers_are_needed() -> None:
                        (lambda: tp.audit(branch=X, lr=0), "branch")):
         with pytest.raises(ValueError, match=f"{name}: got .*; expected a real number"):
             call()
+
+
+@pytest.mark.nightly
+def test_a_gate_behind_a_norm_has_a_plane() -> None:
+    """Where only upper bounds of updates are known it is undecided, and divided no further."""
+    net = tp.ResNet("silu", "glu", norm="rms")
+    diagram = tp.phase_diagram(net)
+    for point in ((H, H), (1, 0), (1, H), (1, -H), (2, -1), (H, 0), (0, 1)):
+        assert diagram.at(*point).name == tp.classify(*point, net).name
+    assert diagram.at(1, -H).name == "unstable in training" and diagram.at(2, -1).name == "undecided"
