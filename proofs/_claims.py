@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.derivations.printing import latex
-from tpcalc.classification.evidence import Measured
+from tpcalc.verdicts.evidence import Measured
 from tpcalc.ledger import MeasuredNumber, Rate
 from tpcalc.studies.convergence import fit_order
 
@@ -24,11 +24,11 @@ PLANE = tuple(dict.fromkeys([(i * QUARTER, j * QUARTER) for i in range(9) for j 
                             + [(i * SIXTEENTH, 1 - i * SIXTEENTH) for i in range(33)]))
 
 Point = tuple[sp.Expr, sp.Expr]
-Flag = Callable[[tp.classification.Verdict], bool | None]
+Flag = Callable[[tp.verdicts.Verdict], bool | None]
 
 
 @lru_cache(maxsize=None)
-def verdict(alpha: sp.Expr, gamma: sp.Expr) -> tp.classification.Verdict:
+def verdict(alpha: sp.Expr, gamma: sp.Expr) -> tp.verdicts.Verdict:
     return tp.classify(alpha, gamma)
 
 

@@ -28,7 +28,7 @@ FEW = ("sp", "depth-mup", "ode", "fixup", "fixup-bottleneck", "rezero", "rezero-
 @pytest.fixture
 def few_recipes(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """``tp.named_recipes()`` with no transformers among them, whose audits take a minute."""
-    from tpcalc.classification import table
+    from tpcalc.tune import table
 
     monkeypatch.setattr(table, "NAMED", tuple(one for one in table.NAMED if one.name in FEW))
     return FEW

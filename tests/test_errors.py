@@ -20,7 +20,7 @@ CONVERSIONS = {  # one call, of something that is not the package's: what it doe
     "tpcalc/interpreters/given.py of": "float, of a sympy expression",
     "tpcalc/lowering/plan.py __call__": "float, of a sympy expression",
     "tpcalc/interpreters/given.py _from_text": "text of the user's as a number",
-    "tpcalc/programs/activations.py require_finite": "sympy's search for poles, which it gives up",
+    "tpcalc/models/activations.py require_finite": "sympy's search for poles, which it gives up",
     "tpcalc/reports/arguments.py checked": "an argument of the shell's",
     "tpcalc/interpreters/lowered.py _function": "what sympy wrote, of functions that NumPy and SciPy may lack",
 }

@@ -41,7 +41,7 @@ def derived() -> Any:
 
 
 def band() -> Any:
-    from tpcalc.reports.band import band_or_reason
+    from tpcalc.reports.pages.band import band_or_reason
     return band_or_reason(None, 4, [8], range(2), lambda: None)  # type: ignore[arg-type]
 
 
@@ -76,19 +76,19 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "finite activations": ("methods.sampled", "require_finite", lambda _: tp.train(
         problem(depth=4), method="particles")),
     "shared draws": ("methods.sampled", "refinement", lambda _: tp.methods.table(problem(depth=4))),
-    "plain networks": ("programs.network:Network", "require_plain", lambda _: tp.methods.table(problem(depth=4))),
-    "added blocks": ("programs.residual:Residual", "require_added", lambda _: TANH.is_added),
+    "plain networks": ("models.network:Network", "require_plain", lambda _: tp.methods.table(problem(depth=4))),
+    "added blocks": ("models.residual:Residual", "require_added", lambda _: TANH.is_added),
     "a perceptron's fate": ("methods.method", "width_verdict", lambda _: tp.methods.table(
         problem(depth=4, scale=tp.Parametrization("NTP")))),
-    "the verdict": ("classification.classify", "_of_resnet", lambda _: tp.classify(
+    "the verdict": ("verdicts.classify", "_of_resnet", lambda _: tp.classify(
         "1/2", "1/2", net=tp.ResNet("tanh", norm="rms", norm_position="output"))),
-    "the verdict in width": ("classification.classify", "width_verdict", lambda _: tp.classify(
+    "the verdict in width": ("verdicts.classify", "width_verdict", lambda _: tp.classify(
         tp.Parametrization("NTP"))),
-    "the plane": ("classification.phase_plane:ExponentPlane", "pieces", lambda _: tp.phase_diagram(
+    "the plane": ("verdicts.phases.plane:ExponentPlane", "pieces", lambda _: tp.phase_diagram(
         scale=tp.DepthScaling(ALPHA, P))),
-    "the plane of widths": ("classification.width_plane:WidthPlane", "decisive", lambda _: tp.phase_diagram(
+    "the plane of widths": ("verdicts.phases.width_plane:WidthPlane", "decisive", lambda _: tp.phase_diagram(
         scale=tp.WidthScaling([0, 0, ALPHA], [0, 0, P], ALPHA))),
-    "a named recipe": ("classification.own_block", "verdict_on", lambda _: tp.named_recipes()["depth-mup"].verdict),
+    "a named recipe": ("tune.own_block", "verdict_on", lambda _: tp.named_recipes()["depth-mup"].verdict),
     "sizes in n": ("width.sizes.interpreter:SizeInterpreter", "read", lambda _: import_module(
         "tpcalc.width.sizes.verdict").width_verdict(tp.width.width_recipe("NTP", 5), "tanh")),
     "a recorded step": ("interpreters.step_values:StepValues", "value", lambda _: checked()),
@@ -96,7 +96,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "a report's kets": ("reports.transformer_stages", "kets", lambda _: import_module(
         "tpcalc.reports.transformer_stages").write_program(import_module(
             "tpcalc.reports.transformer_options").TransformerOptions())),
-    "a report's band": ("reports.band", "measure_band", lambda _: band()),
+    "a report's band": ("reports.pages.band", "measure_band", lambda _: band()),
     "lists of layers": ("groups.names", "_require_one_kind", lambda _: layers()),
     "kept trainings": ("studies.transfer", "content", swept),
 }

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import tpcalc as tp
+from support.stub import PATH, stub
 
 HEAVY = ("numpy", "scipy", "sympy", "numba", "matplotlib", "torch")
-STUB = Path(tp.__file__).with_name("__init__.pyi")
 
 
 def loaded(code: str) -> list[str]:
@@ -39,14 +38,9 @@ def test_the_command_line_answers_without_what_computes(argument: str) -> None:
 
 
 def test_type_checkers_see_the_names_that_there_are() -> None:
-    stub = ast.parse(STUB.read_text())
-    seen = {alias.asname: (node.module or "", node.level) for node in stub.body if isinstance(node, ast.ImportFrom)
-            for alias in node.names}
-    assert set(seen) == {*tp.__all__, *tp.PACKAGES}
-    for name, (module, level) in seen.items():
-        assert tp.MODULE_OF.get(name, "." if name in tp.PACKAGES else ".errors") == (
-            "." * level + module)
-        assert getattr(tp, name) is not None
+    assert PATH.read_text(encoding="utf-8") == stub()
+    seen = {alias.asname for node in ast.parse(stub()).body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == {*tp.__all__, *tp.PACKAGES} and all(getattr(tp, str(name)) is not None for name in seen)
 
 
 def test_names_that_are_not_there_are_refused_by_name() -> None:

@@ -16,27 +16,31 @@ from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotC
 HOMES = {
     "sympy": "oo",
     ".calculus": "kets",
-    ".classification": "audit classify named_recipes phase_diagram",
+    ".data": "Sequences Task tasks",
     ".interpreters": "check_steps",
     ".limits": "depth_limit",
     ".lowering.recursions": "recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling Parametrization Powers WidthScaling",
-    ".programs": ("Adam AdamW Clipped HyperConnections Lion Muon NormalizedSGD ResNet SGD Sequences SignSGD Skip Task "
-                  "Transformer schedule tasks"),
+    ".models": "HyperConnections ResNet Skip Transformer",
+    ".optimizers": "Adam AdamW Clipped Lion Muon NormalizedSGD SGD SignSGD schedule",
     ".programs.blocks": "Branch",
-    ".programs.builders": "program",
-    ".programs.problem": "Problem",
     ".programs.program": "Program",
-    ".recipes": "recipe",
     ".results": "Run",
+    ".scaling": "DepthScaling Parametrization Powers WidthScaling",
     ".studies": "convergence kernel_fn transfer",
+    ".training.builders": "program",
+    ".training.problem": "Problem",
+    ".tune.audit": "audit",
+    ".tune.recipe": "recipe",
+    ".tune.table": "named_recipes",
+    ".verdicts": "classify",
+    ".verdicts.phases": "phase_diagram",
+    ".verdicts.wishes": "solve",
     ".width": "meta_principled ntk_exponent web",
-    ".wishes": "solve",
 }
-PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
-            "lowering", "methods", "parametrizations", "programs", "propagators", "recipes", "results", "studies",
-            "theory", "width", "wishes")
+PACKAGES = ("calculus", "data", "finite_width", "groups", "interpreters", "kernels", "ledger", "limits", "lowering",
+            "methods", "models", "optimizers", "programs", "propagators", "results", "scaling", "studies", "theory",
+            "training", "tune", "verdicts", "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"

@@ -1,34 +1,36 @@
 """What type checkers see of ``tpcalc``; ``__init__.py`` imports the same at first use."""
 
-from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotCovered as NotCovered
+from .errors import Divergence as Divergence, NotCovered as NotCovered, MissingExtra as MissingExtra
+from . import calculus as calculus, data as data, finite_width as finite_width, groups as groups
+from . import interpreters as interpreters, kernels as kernels, ledger as ledger, limits as limits, lowering as lowering
+from . import methods as methods, models as models, optimizers as optimizers, programs as programs
+from . import propagators as propagators, results as results, scaling as scaling, studies as studies, theory as theory
+from . import training as training, tune as tune, verdicts as verdicts, width as width
 from sympy import oo as oo
-from . import calculus as calculus, classification as classification, groups as groups, interpreters as interpreters
-from . import kernels as kernels, ledger as ledger, limits as limits, lowering as lowering, methods as methods
-from . import parametrizations as parametrizations, programs as programs, propagators as propagators, recipes as recipes
-from . import results as results, studies as studies, theory as theory, width as width
-from . import wishes as wishes
 from .calculus import kets as kets
-from .classification import audit as audit, classify as classify, named_recipes as named_recipes
-from .classification import phase_diagram as phase_diagram
+from .data import Sequences as Sequences, Task as Task, tasks as tasks
 from .interpreters import check_steps as check_steps
 from .limits import depth_limit as depth_limit
 from .lowering.recursions import recursion as recursion
 from .methods.train import train as train
-from .parametrizations import DepthScaling as DepthScaling, Parametrization as Parametrization, Powers as Powers
-from .parametrizations import WidthScaling as WidthScaling
-from .programs import Adam as Adam, AdamW as AdamW, Clipped as Clipped, HyperConnections as HyperConnections
-from .programs import Lion as Lion, Muon as Muon, NormalizedSGD as NormalizedSGD, ResNet as ResNet, SGD as SGD
-from .programs import Sequences as Sequences, SignSGD as SignSGD, Skip as Skip, Task as Task, Transformer as Transformer
-from .programs import schedule as schedule, tasks as tasks
+from .models import HyperConnections as HyperConnections, ResNet as ResNet, Skip as Skip, Transformer as Transformer
+from .optimizers import Adam as Adam, AdamW as AdamW, Clipped as Clipped, Lion as Lion, Muon as Muon
+from .optimizers import NormalizedSGD as NormalizedSGD, SGD as SGD, SignSGD as SignSGD, schedule as schedule
 from .programs.blocks import Branch as Branch
-from .programs.builders import program as program
-from .programs.problem import Problem as Problem
 from .programs.program import Program as Program
-from .recipes import recipe as recipe
 from .results import Run as Run
+from .scaling import DepthScaling as DepthScaling, Parametrization as Parametrization, Powers as Powers
+from .scaling import WidthScaling as WidthScaling
 from .studies import convergence as convergence, kernel_fn as kernel_fn, transfer as transfer
+from .training.builders import program as program
+from .training.problem import Problem as Problem
+from .tune.audit import audit as audit
+from .tune.recipe import recipe as recipe
+from .tune.table import named_recipes as named_recipes
+from .verdicts import classify as classify
+from .verdicts.phases import phase_diagram as phase_diagram
+from .verdicts.wishes import solve as solve
 from .width import meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web
-from .wishes import solve as solve
 
 __version__: str
 __all__: list[str]

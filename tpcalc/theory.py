@@ -7,25 +7,26 @@ h := W @ u
 """
 
 from .calculus import Derivation as Derivation, KetEquations as KetEquations, Step as Step
-from .classification.diversity import Diversity as Diversity, measure_diversity as measure_diversity
-from .classification import audit_matrices as audit_matrices
-from .classification import MatrixRecipe as MatrixRecipe, matrix_recipe as matrix_recipe
-from .classification import Interaction as Interaction, interactions as interactions
-from .classification.evidence import measure_exponents as measure_exponents
+from .verdicts.diversity import Diversity as Diversity, measure_diversity as measure_diversity
+from .tune.own_block import audit_matrices as audit_matrices
+from .tune.recipe import MatrixRecipe as MatrixRecipe, matrix_recipe as matrix_recipe
+from .tune.role_table import RoleTable as RoleTable, recipe_table as recipe_table
+from .verdicts import Interaction as Interaction, interactions as interactions
+from .verdicts.evidence import measure_exponents as measure_exponents
 from .interpreters import StepCheck as StepCheck
 from .ledger import Citation as Citation, cite as cite
 from .limits import CompiledLimit as CompiledLimit, DepthLimit as DepthLimit, LimitEquation as LimitEquation
 from .limits import LimitOutputs as LimitOutputs, LimitRegion as LimitRegion, LimitTerm as LimitTerm
 from .lowering.recursions import Recursion as Recursion
-from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
-from .programs.attention import softmax_attention as softmax_attention
-from .programs.convolution import Convolution as Convolution
-from .programs.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents
+from .scaling import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
+from .models.attention import softmax_attention as softmax_attention
+from .models.convolution import Convolution as Convolution
+from .training.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents
 from .programs.language import Family as Family, Matrix as Matrix, Scalar as Scalar, Vector as Vector
 from .programs.language import HeadSum as HeadSum, LossDerivative as LossDerivative, MatVec as MatVec, Mean as Mean
 from .programs.language import NonlinearOuter as NonlinearOuter, Outer as Outer, Transpose as Transpose
 from .programs.program import Assign as Assign, Loop as Loop
-from .programs.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem
+from .training.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem
 from .results import OrderParameters as OrderParameters, order_parameters as order_parameters
 from .results import tangent_kernel as tangent_kernel
 from .studies.attention import AttentionKernel as AttentionKernel, AttentionLayer as AttentionLayer
@@ -34,3 +35,4 @@ from .studies.attention import attention_kernel as attention_kernel, attention_l
 from .studies.between_layers import GradientCorrelation as GradientCorrelation
 from .studies.between_layers import gradient_correlation as gradient_correlation
 from .studies.dmft import dmft as dmft
+from .verdicts.wishes import wish_table as wish_table

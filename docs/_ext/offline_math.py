@@ -32,7 +32,7 @@ from sphinx.util.docutils import SphinxDirective
 import tpcalc as tp
 from tpcalc._shown import cell
 from tpcalc.derivations import mathml
-from tpcalc.reports import breaking
+from tpcalc.reports.pages import breaking
 
 LOGGER = logging.getLogger(__name__)
 

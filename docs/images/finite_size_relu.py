@@ -22,7 +22,7 @@ from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.refined import at_depths
 from tpcalc.methods.depth_orders import depth_orders
 from tpcalc.methods.extrapolation import Extrapolation
-from tpcalc.programs.read_through import read_through
+from tpcalc.training.read_through import read_through
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import tpcalc as tp
-from tpcalc.parametrizations.width import ParameterSizes
+from tpcalc.scaling.width import ParameterSizes
 from tpcalc.width.forward_equations import Differentials, forward_equations
 
 

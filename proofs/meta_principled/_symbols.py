@@ -7,7 +7,7 @@ import math
 import numpy as np
 import sympy as sp
 
-from tpcalc.parametrizations import WidthScaling
+from tpcalc.scaling import WidthScaling
 
 P, P_BELOW, Q, Q_BELOW, R = sp.symbols("p_{l+1} p_l q_{l+1} q_l r", real=True)
 S, T = sp.symbols("s t", real=True)

@@ -7,7 +7,7 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Proof, Rate
 from tpcalc.ledger.proof import Identity
-from tpcalc.parametrizations import WidthScaling
+from tpcalc.scaling import WidthScaling
 from tpcalc.width.counting import contraction, preactivations
 from tpcalc.width.principles import critical
 

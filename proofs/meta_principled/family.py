@@ -9,7 +9,7 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.ledger.proof import Identity
-from tpcalc.parametrizations import WidthScaling
+from tpcalc.scaling import WidthScaling
 from tpcalc.width import broken_principles, meta_principled, principles, solve_any_depth
 from tpcalc.width.counting import own_gradients
 from tpcalc.width.principles import critical, equivalent, learning

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.ledger.proof import Identity
-from tpcalc.parametrizations import WidthScaling
+from tpcalc.scaling import WidthScaling
 from tpcalc.width.counting import own_gradients
 from tpcalc.width.principles import equivalent
 

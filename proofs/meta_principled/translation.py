@@ -7,7 +7,7 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.proof import Identity
-from tpcalc.parametrizations import WidthScaling
+from tpcalc.scaling import WidthScaling
 from tpcalc.width.counting import contraction
 
 from ._symbols import P, P_BELOW, Q, Q_BELOW, R, WIDTHS, random_scaling, slope

@@ -9,9 +9,9 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.counting import Counting
-from tpcalc.classification.exponents import alone_by_regions
-from tpcalc.classification.second_order import block_jet, second_order
+from tpcalc.verdicts.counting import Counting
+from tpcalc.verdicts.exponents import alone_by_regions
+from tpcalc.verdicts.second_order import block_jet, second_order
 from tpcalc.derivations.printing import latex
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber, Rate
@@ -54,13 +54,13 @@ class Interaction:
 
 
 @lru_cache(maxsize=None)
-def admissible(alpha: sp.Expr) -> tuple[tp.classification.PhaseRegion, ...]:
+def admissible(alpha: sp.Expr) -> tuple[tp.verdicts.phases.PhaseRegion, ...]:
     """Regions of the plane of both update exponents that are stable, faithful and nontrivial: nothing is sampled."""
     flags = ("stable_in_training", "faithful_at_init", "faithful_in_training", "nontrivial")
     return tuple(one for one in tp.phase_diagram(NET, scaling(alpha)).regions if all(one.flags[f] for f in flags))
 
 
-def keeps(region: tp.classification.PhaseRegion) -> bool:
+def keeps(region: tp.verdicts.phases.PhaseRegion) -> bool:
     """Does a matrix keep a second-order part anywhere on the region?"""
     return any(not region.region.never(Affine.of(ratio, GAMMAS), ">=") for ratio in ratios().values())
 

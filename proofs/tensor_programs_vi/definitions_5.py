@@ -24,14 +24,14 @@ class Definition:
     flag: Flag
     names: tuple[str, ...]
     exactly: bool = False
-    given: Callable[[tp.classification.Verdict], bool | None] = lambda v: True
+    given: Callable[[tp.verdicts.Verdict], bool | None] = lambda v: True
 
     def latex(self) -> str:
         names = r",\; ".join(rf"\text{{{name}}}" for name in self.names)
         order = r"\Theta" if self.exactly else "O"
         return rf"\text{{{self.words}}} &\iff {names} = {order}(1)"
 
-    def holds(self, one: tp.classification.Verdict) -> bool:
+    def holds(self, one: tp.verdicts.Verdict) -> bool:
         size = max(one.exponents[name] for name in self.names)
         return bool(sp.Eq(size, 0) if self.exactly else size <= 0)
 
@@ -43,7 +43,7 @@ class Definition:
                               float(len(points)))
 
 
-def _starts(one: tp.classification.Verdict) -> bool:
+def _starts(one: tp.verdicts.Verdict) -> bool:
     return one.stable_at_init
 
 

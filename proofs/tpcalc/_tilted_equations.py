@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.ledger import Equation
-from tpcalc.results.tilted import TiltedNetwork, TiltedSolution, series_in_tilt, layer_density
+from tpcalc.finite_width.tilted import TiltedNetwork, TiltedSolution, series_in_tilt, layer_density
 
 from .._matrices import Known, MatrixExpression, value
 

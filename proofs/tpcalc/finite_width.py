@@ -7,8 +7,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
-from tpcalc.results.fluctuations import Fluctuations
-from tpcalc.results.tilted import tilted_network
+from tpcalc.finite_width.fluctuations import Fluctuations
+from tpcalc.finite_width.tilted import tilted_network
 
 from .._line import NET
 from .._matrices import Transposed, matrix

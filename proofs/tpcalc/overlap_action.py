@@ -12,7 +12,7 @@ from tpcalc.action.action import (FIELD_LATEX, ChainRule, OverlapCoefficient, Fi
                                   ReadCoefficient)
 from tpcalc.action.action import a, action, at, b, delta, dt, x, xt
 from tpcalc.ledger import Entry, Equation, Equations, Proof
-from tpcalc.results.tilted import layer_density
+from tpcalc.finite_width.tilted import layer_density
 
 from .._line import relative
 from .._rewriting import Rewriting, of_nodes

@@ -14,7 +14,7 @@ WIDTH, SEED = 64, 3
 TASK = tp.Task([1.0, 0.7, -0.8, 1.1], [1.0, -0.5, 0.6, 0.9])
 
 
-def moved(audit: tp.classification.Audit, gradients: np.ndarray, depth: int, large: float = 30.0) -> np.ndarray:
+def moved(audit: tp.tune.audit.Audit, gradients: np.ndarray, depth: int, large: float = 30.0) -> np.ndarray:
     """The directions of a first step; Adam's eps is ``large`` times what gradients are at depth 1."""
     if audit.settings.optimizer == "sgd":
         return gradients
@@ -22,7 +22,7 @@ def moved(audit: tp.classification.Audit, gradients: np.ndarray, depth: int, lar
     return gradients / (np.abs(gradients) * WIDTH + eps)
 
 
-def trained(audit: tp.classification.Audit, depth: int, rate: float, large: float = 30.0) -> np.ndarray:
+def trained(audit: tp.tune.audit.Audit, depth: int, rate: float, large: float = 30.0) -> np.ndarray:
     """f_t of a plain linear residual network whose matrices, branch and learning rate carry the raw powers of L."""
     rng, powers = np.random.default_rng(SEED), audit.powers
     branch, init, lr = (float(depth) ** float(powers[name]) for name in ("branch", "init", "lr"))
@@ -53,7 +53,7 @@ def test_the_scaling_of_an_audit_is_that_of_the_network(branch: float, init: flo
     assert_close(trained(audit, depth, 0.5), run.outputs.ravel(), 1e-10)
 
 
-def growth(audit: tp.classification.Audit, large: float = 30.0) -> float:
+def growth(audit: tp.tune.audit.Audit, large: float = 30.0) -> float:
     """The power of L of the first change of f, from depths 64 and 512."""
     changes = [abs(outputs[1] / TASK.inputs[1, 0, 0] - outputs[0] / TASK.inputs[0, 0, 0])
                for outputs in (trained(audit, depth, 1e-3, large) for depth in (64, 512))]

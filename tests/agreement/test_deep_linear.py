@@ -12,7 +12,7 @@ import pytest
 
 import tpcalc as tp
 from tpcalc.interpreters import read_program_coefficients
-from tpcalc.programs.deep_linear import deep_linear
+from tpcalc.training.deep_linear import deep_linear
 from tpcalc.width.sizes import perceptron
 
 HIDDEN, RATE, RICHNESS = 5, 0.025, 1.5

@@ -20,7 +20,7 @@ from reference.particles import run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.blocks import vector
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 from tpcalc.programs.program import Program
 from tpcalc.testing.programs import ProgramExample
 

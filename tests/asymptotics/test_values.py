@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from tpcalc.asymptotics.values import Scale, unit_directions
-from tpcalc.classification.ket_exponents import rate_of
+from tpcalc.verdicts.ket_exponents import rate_of
 from tpcalc.orders.affine import Affine
 
 quarters = st.integers(-12, 12).map(lambda number: Fraction(number, 4))

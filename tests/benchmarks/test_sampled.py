@@ -13,7 +13,7 @@ from support.timing import best
 import tpcalc as tp
 from reference.conditioned import run_conditioned
 from reference.particles import run_particles
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 
 Record = Callable[[str, str, str], None]
 PROGRAM = tp.program(tp.ResNet("tanh"), tp.SGD(0.5), tp.DepthScaling())
@@ -23,7 +23,7 @@ WIDEST = """
 import resource, sys, time
 import numpy as np, tpcalc as tp
 from reference.conditioned import run_conditioned
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 program = tp.program(tp.ResNet("tanh"), tp.SGD(0.5), tp.DepthScaling())
 xi, y = np.random.default_rng(0).normal(size=(2, 10))
 start = time.perf_counter()

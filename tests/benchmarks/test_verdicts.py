@@ -17,7 +17,7 @@ START = """
 import json, time
 import sympy as sp, tpcalc as tp
 from sympy.core.cache import clear_cache
-from tpcalc.classification.counted import counted_program
+from tpcalc.verdicts.counted import counted_program
 tp.classify, tp.phase_diagram, tp.named_recipes
 H, Q = sp.Rational(1, 2), sp.Rational(1, 4)
 SYMBOLS = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))

@@ -21,7 +21,7 @@ from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter,
                                       Outer, Scalar, Transpose, Vector)
-from tpcalc.programs.polar import Polar
+from tpcalc.optimizers.polar import Polar
 from tpcalc.programs.program import Assign, walked
 
 T, L, K, ALPHA = (sp.Symbol(name, integer=True) for name in ("t", "l", "k", "alpha"))

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from tpcalc.programs import ResNet
+from tpcalc.models import ResNet
 from tpcalc.programs.blocks import Block, Branch
 from tpcalc.programs.indices import L, l
 from tpcalc.programs.language import MatVec, Transpose

@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from tpcalc._types import Fields, Value
-from tpcalc.programs.activations import H, activation
+from tpcalc.models.activations import H, activation
 from tpcalc.programs.blocks import vector
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Mean, Scalar, Vector

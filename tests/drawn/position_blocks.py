@@ -10,14 +10,15 @@ import numpy as np
 import sympy as sp
 
 from tpcalc._types import Value
-from tpcalc.classification.classify import classify
-from tpcalc.classification.verdict import Verdict
-from tpcalc.parametrizations import DepthScaling
-from tpcalc.programs import SGD, Adam, Lion, SignSGD, Transformer
+from tpcalc.verdicts.classify import classify
+from tpcalc.verdicts.verdict import Verdict
+from tpcalc.scaling import DepthScaling
+from tpcalc.optimizers import SGD, Adam, Lion, SignSGD
+from tpcalc.models import Transformer
 from tpcalc.programs.blocks import Block, Branch
 from tpcalc.programs.indices import POSITIONS, m, p
 from tpcalc.programs.language import HeadSum, MatVec
-from tpcalc.programs.updates import Optimizer
+from tpcalc.optimizers.updates import Optimizer
 from .drawn_programs import HALF, POINTS
 from .measured_powers import measured_power
 from .refusals import refused_or

@@ -10,16 +10,17 @@ import sympy as sp
 
 from tpcalc._types import Fields, Number, Value
 from tpcalc.calculus import kets
-from tpcalc.classification.classify import classify
-from tpcalc.classification.exponents import exponents_of
-from tpcalc.classification.verdict import Verdict
+from tpcalc.verdicts.classify import classify
+from tpcalc.verdicts.exponents import exponents_of
+from tpcalc.verdicts.verdict import Verdict
 from tpcalc.lowering.recursions.recursion import recursion
 from tpcalc.errors import Divergence
 from reference.particles import run_particles
 from tpcalc.limits import depth_limit
-from tpcalc.parametrizations import DepthScaling
-from tpcalc.programs import SGD, ResNet
-from tpcalc.programs.builders import program as training_of
+from tpcalc.scaling import DepthScaling
+from tpcalc.optimizers import SGD
+from tpcalc.models import ResNet
+from tpcalc.training.builders import program as training_of
 from tpcalc.programs.language import LossDerivative, MatVec, Member, Vector
 from tpcalc.programs.program import Program
 from .deep_blocks import drawn_net

@@ -15,7 +15,7 @@ import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
 from tpcalc.groups.factors import folded, width_growths
 from tpcalc.groups.names import Shape
-from tpcalc.recipes.recipe import named_recipe
+from tpcalc.tune.recipe import named_recipe
 
 Shapes = dict[str, Shape]
 

@@ -10,13 +10,13 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.recipes.blocks import set_on_block
-from tpcalc.recipes.recipe import named_recipe
+from tpcalc.tune.blocks import set_on_block
+from tpcalc.tune.recipe import named_recipe
 from tpcalc.groups import plan_shapes
 from tpcalc.groups.factors import OPTIMIZERS, require_same_for_all
 from tpcalc.groups.names import Shape
-from tpcalc.programs.faithful import OPTIMIZERS as ALL, update_power
-from tpcalc.recipes.named import NAMED
+from tpcalc.optimizers.faithful import OPTIMIZERS as ALL, update_power
+from tpcalc.tune.named import NAMED
 
 NAMES = [one.name for one in NAMED]
 PAIRS = [(name, optimizer) for name in NAMES for optimizer in OPTIMIZERS]

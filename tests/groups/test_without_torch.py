@@ -38,7 +38,7 @@ def shapes(n, layers):
     return {"emb.weight": (65, n), **blocks, "head.weight": (65, n)}
 plan = plan_shapes(shapes(8, 2), shapes(16, 4))
 assert len(plan.rows) == 4
-others = [name for name in sys.modules if name.startswith(("tpcalc.classification", "tpcalc.calculus"))]
+others = [name for name in sys.modules if name.startswith(("tpcalc.verdicts", "tpcalc.calculus"))]
 print(plan.entry("h.3.proj.weight").factor("lr"), others)
 """
     assert said(code) == "0.25 []"

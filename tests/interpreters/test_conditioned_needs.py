@@ -8,7 +8,7 @@ import sympy as sp
 import tpcalc as tp
 from reference.conditioned import ConditionedInterpreter
 from reference.conditioned_needs import last_reads, most_vectors, products
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Transpose, Vector
 from tpcalc.programs.program import Assign
 

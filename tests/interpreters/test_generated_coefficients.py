@@ -15,7 +15,7 @@ import tpcalc as tp
 from tpcalc.lowering.recursions.losses import row_rule
 from tpcalc.interpreters import KetCoefficients, read_coefficients
 from tpcalc.interpreters.generated_coefficients import read_generated
-from tpcalc.programs.losses import NAMED
+from tpcalc.data.losses import NAMED
 
 OPTIMIZERS = [tp.SGD(0.3), tp.SGD(0.2, momentum=0.5, nesterov=True), tp.SGD(0.2, momentum=0.4, weight_decay=0.2),
               tp.SGD(0.3, weight_decay=0.5, decoupled=True)]

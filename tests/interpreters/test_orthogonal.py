@@ -14,7 +14,7 @@ from tpcalc.kernels.polar_factor import QUINTIC
 from tpcalc.lowering.array_backends import Arrays
 from tpcalc.programs.indices import l, t
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer
-from tpcalc.programs.polar import Polar
+from tpcalc.optimizers.polar import Polar
 from tpcalc.programs.blocks import vector
 
 

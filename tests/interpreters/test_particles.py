@@ -15,7 +15,7 @@ from support.closeness import assert_close
 from reference.conditioned import run_conditioned
 from reference.particles import ParticleRun, run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs

@@ -17,7 +17,7 @@ from tpcalc.calculus.kets import Dot, Hat
 from tpcalc.interpreters import read_coefficients
 from tpcalc.interpreters.given import NotRational
 from tpcalc.interpreters.program_coefficients import ProgramCoefficients, read_program_coefficients
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 from tpcalc.programs.language import (Family, LossDerivative, Matrix, MatVec, Member, Mean, Outer, Scalar, Transpose,
                                       Vector)
 from tpcalc.programs.program import Assign, Loop, Program

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import sympy as sp
 
-import tpcalc.programs
 from reference.conditioned import CONDITIONED
 from reference.particles import PARTICLES
 from tpcalc.interpreters.program_coefficients import KETS, read_program_coefficients
@@ -19,20 +18,22 @@ from tpcalc.interpreters.vectors import VECTORS, run_program
 from tpcalc.programs.language import Family, Matrix, Member, Mean, OfOuters, Real, Vector
 from tpcalc.programs.program import Assign, Program
 
+WRITTEN = ("tpcalc.programs", "tpcalc.optimizers", "tpcalc.models", "tpcalc.training")
 REGISTRIES = (KETS, VECTORS, CONDITIONED, PARTICLES)
 A, B = (Family(Vector, name)() for name in "ab")
 Y = Family(Vector, "y")()
 
 
 def language_nodes() -> list[type]:
-    """All sympy classes that tpcalc.programs defines, but for the abstract ones."""
-    for module in pkgutil.iter_modules(tpcalc.programs.__path__, "tpcalc.programs."):
-        importlib.import_module(module.name)
+    """All sympy classes that the language defines, and what is written in it, but for the abstract ones."""
+    for package in WRITTEN:
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+            importlib.import_module(module.name)
     found, todo = [], [sp.Basic]
     while todo:
         for node_type in todo.pop().__subclasses__():
             todo.append(node_type)
-            if str(node_type.__module__).startswith("tpcalc.programs") and node_type not in (Member, OfOuters, Real):
+            if str(node_type.__module__).startswith(WRITTEN) and node_type not in (Member, OfOuters, Real):
                 found.append(node_type)
     return sorted(set(found), key=lambda c: c.__name__)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.interpreters.vectors import ProgramRun, run_program
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs

@@ -15,7 +15,7 @@ from reference.conditioned import run_conditioned
 from reference.particles import run_particles
 from tpcalc.interpreters import run_program
 from tpcalc.interpreters.registry import UnhandledNode
-from tpcalc.programs.builders import L, T
+from tpcalc.training.builders import L, T
 from tpcalc.programs.indices import l, t
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Vector
 from tpcalc.programs.program import Assign, Loop, Program

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tpcalc.reports.latex import compile_pdf, find_tex
+from tpcalc.reports.pages.latex import compile_pdf, find_tex
 
 pytestmark = pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.tex"))

@@ -11,10 +11,10 @@ import pytest
 import tpcalc as tp
 from tpcalc.reports import transformer_stages
 from tpcalc.reports.cli import main
-from tpcalc.reports.derivations import derivation
-from tpcalc.reports.document import Code, Document, DisplayedFormula, Paragraph, Plain, Section
+from tpcalc.reports.pages.derivations import derivation
+from tpcalc.reports.pages.document import Code, Document, DisplayedFormula, Paragraph, Plain, Section
 from tpcalc.reports.failures import CompileError
-from tpcalc.reports.latex import compile_pdf, find_tex, render_latex
+from tpcalc.reports.pages.latex import compile_pdf, find_tex, render_latex
 from tpcalc.reports.stages import derive_stage
 
 pytestmark = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on the path")

@@ -10,8 +10,8 @@ import pytest
 import tpcalc as tp
 from support.depth_extrapolation import infinite_depth as extrapolated
 from support.overlap_action import training
-from tpcalc.results import tilted_limit
-from tpcalc.results.fluctuations import Fluctuations
+from tpcalc.finite_width import tilted_limit
+from tpcalc.finite_width.fluctuations import Fluctuations
 
 RATES = (8.0, 1.0, 4.0, 2.0)
 ALPHAS = (0.5, 1.0)
@@ -125,7 +125,7 @@ def test_other_meshes_and_tolerances_agree_within_the_estimates(seed: int, monke
     for coarse, fine, tolerance in ((14, 16, 1e-7), (22, 25, 1e-11)):
         monkeypatch.setattr(tilted_limit, "COARSE", coarse)
         monkeypatch.setattr(tilted_limit, "FINE", fine)
-        monkeypatch.setattr("tpcalc.results.fluctuations.TOLERANCE", tolerance)
+        monkeypatch.setattr("tpcalc.finite_width.fluctuations.TOLERANCE", tolerance)
         two = case.at(tp.oo)
         assert largest(known[0] - two.covariance) <= one.covariance_error + two.covariance_error
         assert largest(known[1] - two.bias) <= one.bias_error + two.bias_error

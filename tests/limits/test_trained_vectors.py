@@ -19,7 +19,7 @@ from tpcalc.orders.terms import additive_terms
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.programs.program import Assign, mapped
-from tpcalc.programs.skips import Junction
+from tpcalc.models.skips import Junction
 
 L = sp.Symbol("L", integer=True, positive=True)
 GAINS, LEARNED = {"norm": "rms", "gains": True}, {"skip": tp.Skip(learned=True)}

@@ -12,7 +12,7 @@ import tpcalc as tp
 from tpcalc.methods import directions
 from tpcalc.methods.sampled import training
 from tpcalc.methods.directions import networks_beside, require_directions, said_of_directions
-from tpcalc.programs.problem import Problem
+from tpcalc.training.problem import Problem
 
 L, layer = sp.symbols("L l")
 SCALE, OPT = tp.DepthScaling(0.5, 0.5), tp.Muon(0.3)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.programs.language import MatVec
-from tpcalc.programs.read_through import read_through
-from tpcalc.programs.skips import Junction
+from tpcalc.training.read_through import read_through
+from tpcalc.models.skips import Junction
 
 TASK, OPT, SCALE = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]), tp.SGD(0.3), tp.DepthScaling()
 L, layer = sp.symbols("L l")

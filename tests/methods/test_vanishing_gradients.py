@@ -10,7 +10,7 @@ import pytest
 
 import tpcalc as tp
 from tpcalc.methods.normalized import require_gradients
-from tpcalc.programs.sign_ambiguity import depends_on_sign
+from tpcalc.optimizers.sign_ambiguity import depends_on_sign
 
 SCALE = tp.DepthScaling()
 MOVING = [tp.SignSGD(0.1), tp.Lion(0.1), tp.Adam(0.1), tp.Adam(0.1, eps=1e-8), tp.AdamW(0.1, eps=1e-3),

@@ -10,9 +10,8 @@ from typing import Iterator
 from operators import Fault, faults
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("calculus", "orders", "limits", "classification", "propagators", "methods", "kernels", "interpreters",
-           "lowering",
-           "programs", "proofs")
+FOLDERS = ("calculus", "orders", "limits", "verdicts", "propagators", "methods", "kernels", "interpreters",
+           "lowering", "models", "optimizers", "programs", "proofs", "training", "tune")
 
 
 @dataclass(frozen=True)

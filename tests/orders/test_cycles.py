@@ -10,7 +10,8 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.classification.exponents import ALPHA, GAMMA, counting_of
+from tpcalc.verdicts.counting import ALPHA, GAMMA
+from tpcalc.verdicts.exponents import counting_of
 from tpcalc.orders.affine import Affine
 from tpcalc.orders.cycles import growth
 from tpcalc.orders.exponent import Exponent

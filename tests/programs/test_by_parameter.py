@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.faithful import update_power
+from tpcalc.optimizers.faithful import update_power
 from tpcalc.theory import powers_by_parameter, with_exponents
 
 NETS = (tp.ResNet("tanh"), tp.ResNet("relu", "mlp"), tp.Transformer(head_dim=2, positions=2, mlp="glu"),

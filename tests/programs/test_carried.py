@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.carried import carried
+from tpcalc.training.carried import carried
 
 N, P = 6, 3  # coordinates, positions
 NAMES = ("Wq", "Wk", "Wv", "Wo", "W1", "W2")

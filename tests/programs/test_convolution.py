@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 
 import tpcalc as tp
-from tpcalc.programs.convolution import Convolution, is_read
+from tpcalc.models.convolution import Convolution, is_read
 from tpcalc.programs.indices import m, p
 
 WIDTH = 8

@@ -10,9 +10,9 @@ import sympy as sp
 
 import tpcalc as tp
 from support.nightly import few
-from tpcalc.programs.degenerate_positions import ROUNDED, SHARE
-from tpcalc.programs.convolution import Convolution
-from tpcalc.programs.sign_ambiguity import depends_on_sign
+from tpcalc.training.degenerate_positions import ROUNDED, SHARE
+from tpcalc.models.convolution import Convolution
+from tpcalc.optimizers.sign_ambiguity import depends_on_sign
 
 SCALE = tp.DepthScaling()
 JUMPING = [tp.SignSGD(0.3), tp.Lion(0.3), tp.Adam(0.3), tp.Clipped(tp.SignSGD(0.3), 1.0), tp.Clipped(tp.Lion(0.3), 1.0),

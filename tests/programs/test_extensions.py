@@ -13,7 +13,7 @@ from tpcalc.interpreters import run_dense
 from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.programs.blocks import preactivated
 from tpcalc.programs.from_zero import from_zero
-from tpcalc.programs.read_through import read_through
+from tpcalc.training.read_through import read_through
 
 X, Y = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
 TASK = tp.Task(X, Y)

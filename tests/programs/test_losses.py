@@ -8,7 +8,7 @@ import sympy as sp
 from hypothesis import given, strategies as st
 
 import tpcalc as tp
-from tpcalc.programs.losses import NAMED
+from tpcalc.data.losses import NAMED
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -24,7 +24,7 @@ from tpcalc.lowering.nest import lowered_order
 from tpcalc.methods.normalized import require_gradients, require_norms
 from tpcalc.programs.blocks import Branch, matrix
 from tpcalc.programs.language import MatVec, Mean
-from tpcalc.programs.normalized import norm_of
+from tpcalc.optimizers.normalized import norm_of
 from tpcalc.width.sizes.verdict import width_verdict
 
 ALPHA, GAMMA = 0.7, 0.4

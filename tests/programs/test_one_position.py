@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.counted import two_positions
+from tpcalc.verdicts.counted import two_positions
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import m, p

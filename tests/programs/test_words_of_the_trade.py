@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.activations import activation
+from tpcalc.models.activations import activation
 from tpcalc.reports.cli import main
 
 TASK = tp.Task([1.0, 0.5, -0.3], [1.0, -1.0, 0.2])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tpcalc.propagators.attention import AttentionKernels, AttentionMaps
+from tpcalc.propagators.laws.attention import AttentionKernels, AttentionMaps
 from tpcalc.propagators.blocks import Grams
 
 Arrays = dict[str, np.ndarray]

@@ -11,10 +11,10 @@ from support.propagators import ByHand
 
 import tpcalc as tp
 from tpcalc.action.laws import Derivative
-from tpcalc.propagators.pair_kernels import DerivedBlock, kernels_of, linear_block
+from tpcalc.propagators.laws.pair_kernels import DerivedBlock, kernels_of, linear_block
 from tpcalc.propagators.blocks import Pairs
 from tpcalc.propagators.collocation import solve_limit
-from tpcalc.propagators.laws import ForwardLaw
+from tpcalc.propagators.laws.pair_laws import ForwardLaw
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))

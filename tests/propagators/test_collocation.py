@@ -12,7 +12,7 @@ from support.propagators import ByHand
 from tpcalc.action.laws import Derivative
 from tpcalc.errors import Divergence
 from tpcalc.propagators import element
-from tpcalc.propagators.pair_kernels import linear_block
+from tpcalc.propagators.laws.pair_kernels import linear_block
 from tpcalc.propagators.blocks import Pairs
 from tpcalc.propagators.collocation import CollocationPropagator, TooCoarse, solve_limit
 from tpcalc.propagators.covariances import at_times, backward_covariance, forward_covariance
@@ -21,8 +21,9 @@ from tpcalc.propagators.propagator import Rows
 from tpcalc.propagators.mesh import Mesh
 from tpcalc.propagators.reflection import ReflectionPropagator
 from tpcalc.propagators.training import train_rows
-from tpcalc.programs import SGD, Task
-from tpcalc.programs.optimizers import rows_per_step, update_kernel
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
+from tpcalc.optimizers.sgd import rows_per_step, update_kernel
 
 # f of the infinite-depth limit, one input a step, plain SGD with learning rate 1; from an independent solver of the
 # same equations (one Chebyshev element, 24 nodes), and 1/L away from the exact recursion at every depth L tested

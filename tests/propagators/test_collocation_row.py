@@ -13,8 +13,9 @@ from tpcalc.propagators import collocation_row, element
 from tpcalc.propagators.collocation import CollocationPropagator, TooCoarse, solve_limit
 from tpcalc.propagators.mesh import Mesh
 from tpcalc.propagators.training import Trace, embedding_readout_memory, train_rows
-from tpcalc.programs import SGD, Task
-from tpcalc.programs.optimizers import rows_per_step, update_kernel
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
+from tpcalc.optimizers.sgd import rows_per_step, update_kernel
 
 FIRST = Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
 NAMES = ("P", "Q", "S", "R", "A", "B", "C0", "C1")

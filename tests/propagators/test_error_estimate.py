@@ -15,7 +15,8 @@ from support.series_reference import series_outputs
 from tpcalc.errors import Divergence
 from tpcalc.propagators import collocation
 from tpcalc.propagators.collocation import solve_limit
-from tpcalc.programs import SGD, Task
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
 
 TOLERANCES = (1e-3, 1e-6, 1e-9, 1e-12)
 FIRST = Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))

@@ -10,11 +10,11 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.propagators.pair_kernels import kernels_of
+from tpcalc.propagators.laws.pair_kernels import kernels_of
 from tpcalc.propagators.blocks import Grams
 from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
-from tpcalc.propagators.group_laws import GroupForwardLaw, grouped, ungrouped, within_groups
-from tpcalc.propagators.group_sums import LiftedKernels
+from tpcalc.propagators.laws.group_laws import GroupForwardLaw, grouped, ungrouped, within_groups
+from tpcalc.propagators.laws.group_sums import LiftedKernels
 from tpcalc.propagators.mesh import Mesh
 
 h = sp.Symbol("h", real=True)

@@ -12,9 +12,9 @@ import tpcalc as tp
 from tpcalc.action import densities
 from tpcalc.action.action import STEPS, Acting, action, at
 from tpcalc.action.laws import Derivative, ActionTerm, derive_laws, density_terms
-from tpcalc.propagators.pair_kernels import DerivedBlock, kernels_of
+from tpcalc.propagators.laws.pair_kernels import DerivedBlock, kernels_of
 from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
-from tpcalc.propagators.laws import ForwardLaw, compiled_laws
+from tpcalc.propagators.laws.pair_laws import ForwardLaw, compiled_laws
 
 TASK = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
 

@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.programs.blocks import Branch, pre
-from tpcalc.programs.convolution import Convolution
+from tpcalc.models.convolution import Convolution
 from tpcalc.programs.indices import l, m, p
 from tpcalc.programs.language import HeadSum, MatVec, Mean
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tpcalc as tp
-from tpcalc.recipes.recipe import named_recipe
+from tpcalc.tune.recipe import named_recipe
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")

@@ -14,9 +14,9 @@ from support.nightly import few  # noqa: E402
 from support.many_transformers import before_and_changes, logs_of_sizes  # noqa: E402
 
 from tpcalc.interpreters.dense import run_dense  # noqa: E402
-from tpcalc.parametrizations import DepthScaling  # noqa: E402
-from tpcalc.programs import SGD  # noqa: E402
-from tpcalc.programs.builders import program  # noqa: E402
+from tpcalc.scaling import DepthScaling  # noqa: E402
+from tpcalc.optimizers import SGD  # noqa: E402
+from tpcalc.training.builders import program  # noqa: E402
 from drawn.refusals import Refused  # noqa: E402
 from drawn import position_blocks  # noqa: E402
 from drawn.position_blocks import (  # noqa: E402

@@ -11,7 +11,7 @@ from sympy.core.sorting import default_sort_key
 from tpcalc._types import DType, ProgramData, Sizes, Value
 from tpcalc import _checks
 from tpcalc.lowering.array_backends import precision
-from tpcalc.programs.losses import AnyLoss
+from tpcalc.data.losses import AnyLoss
 from tpcalc.programs.language import Matrix, Mean, NonlinearOuter, Outer, Scalar, Vector
 from tpcalc.programs.program import Assign, Program
 from tpcalc.interpreters.conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock

@@ -20,7 +20,7 @@ import sympy as sp
 
 from tpcalc._types import ProgramData, Sizes, Value
 from tpcalc.errors import NotCovered
-from tpcalc.programs.losses import AnyLoss
+from tpcalc.data.losses import AnyLoss
 from tpcalc import _checks
 from tpcalc._spread import results_in_order, require_executor
 from tpcalc.programs.language import Matrix, Member, Scalar, Vector

@@ -171,7 +171,7 @@ def watched(kept: list[dict[str, Any]]) -> None:
         return judged
 
     for name in ("classify", "transformers", "from_nothing"):
-        module = sys.modules.get(f"tpcalc.classification.{name}")
+        module = sys.modules.get(f"tpcalc.verdicts.{name}")
         if hasattr(module, "judge"):
             setattr(module, "judge", watching(getattr(module, "judge")))
 

@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from support.nightly import few
-from tpcalc.reports import breaking
-from tpcalc.reports.derivations import derivation
-from tpcalc.reports.document import DisplayedFormula, Paragraph
+from tpcalc.reports.pages import breaking
+from tpcalc.reports.pages.derivations import derivation
+from tpcalc.reports.pages.document import DisplayedFormula, Paragraph
 from tpcalc.reports.stages import derive_stage
-from tpcalc.reports.widths import width
+from tpcalc.reports.pages.widths import width
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.tex"))
 NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"), "tanh": tp.ResNet("tanh"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.reports import breaking
+from tpcalc.reports.pages import breaking
 from tpcalc.reports.cli import main
 
 

@@ -18,7 +18,7 @@ from tpcalc.interpreters.lowered import ArrayExecution
 from tpcalc.interpreters.lowered_particles import ParticleExecution, least_samples
 from tpcalc.propagators import training
 from tpcalc.methods.sampled import training as training_of
-from tpcalc.programs.raw_problem import raw_problem
+from tpcalc.training.raw_problem import raw_problem
 from tpcalc.reports import cli, commands
 
 OPTIONS: dict[str, tuple[float, tuple[str, ...]]] = {  # how often each is given, and what

@@ -13,9 +13,10 @@ from hypothesis import given, strategies as st
 
 from tpcalc.derivations import mathml
 from tpcalc.derivations.printing import SPECIAL
-from tpcalc.reports import breaking, latex, numbers, progress, store, tables
+from tpcalc.reports.pages import breaking, latex, numbers, tables
+from tpcalc.reports import progress, store
 from tpcalc.reports.arguments import growing, join_negative
-from tpcalc.reports.document import TableColumn, Document, Paragraph, Section, DocumentTable, literal, translate
+from tpcalc.reports.pages.document import TableColumn, Document, Paragraph, Section, DocumentTable, literal, translate
 from tpcalc.reports.stages import extrapolated_z
 
 TERM = r"\sum_{\substack{1 \leq m \leq L\\0 \leq r + 1 \leq s}} \frac{a + b}{c} \left(x + y\right)"

@@ -9,11 +9,11 @@ import pytest
 import tpcalc as tp
 from tpcalc.ledger import entries
 from tpcalc.ledger.bibliography import PAPERS, bibtex, papers
-from tpcalc.reports import latex
-from tpcalc.reports.document import Code, DisplayedFormula
+from tpcalc.reports.pages import latex
+from tpcalc.reports.pages.document import Code, DisplayedFormula
 from tpcalc.reports.options import ReportOptions, Setup
-from tpcalc.reports.results import Results
-from tpcalc.reports.sections import report_document, rests_on
+from tpcalc.reports.pages.results import Results
+from tpcalc.reports.pages.sections import report_document, rests_on
 from tpcalc.reports.stages import derive_stage
 
 HALF = Fraction(1, 2)

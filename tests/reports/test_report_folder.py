@@ -19,7 +19,7 @@ import tpcalc as tp
 from tpcalc.ledger.bibliography import PAPERS
 from tpcalc.reports import report as reports
 from tpcalc.reports.cli import main
-from tpcalc.reports.phase import DividedPlane
+from tpcalc.reports.pages.phase import DividedPlane
 from tpcalc.reports.stages import Derived
 
 from .conftest import SMALL, Written
@@ -259,7 +259,7 @@ def test_figures_leave_matplotlib_alone(written: Written, tmp_path: Path) -> Non
 
     before = dict(matplotlib.rcParams)
     stage = json.loads((written.folder / "stages" / "convergence.json").read_text())["fields"]["result"]
-    from tpcalc.reports.figures import convergence_figure, save
+    from tpcalc.reports.pages.figures import convergence_figure, save
     from tpcalc.reports.stages import Converged
 
     figure = convergence_figure(Converged(**stage))

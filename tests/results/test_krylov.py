@@ -8,9 +8,9 @@ from scipy.integrate import solve_ivp
 
 from support.closeness import assert_close
 from tpcalc._chebyshev import reference
-from tpcalc.results import stiff_element
-from tpcalc.results.stiff_element import krylov
-from tpcalc.results.stiff_element import is_stiff, reflection
+from tpcalc.finite_width import stiff_element
+from tpcalc.finite_width.stiff_element import krylov
+from tpcalc.finite_width.stiff_element import is_stiff, reflection
 
 NODES = 24
 TURNS = slice(0, 2), slice(2, 5)

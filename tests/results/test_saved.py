@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.programs.convolution import Convolution
+from tpcalc.models.convolution import Convolution
 
 RNG = np.random.default_rng(0)
 NETS = {

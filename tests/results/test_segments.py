@@ -15,7 +15,7 @@ from support.propagators import reflect
 from tpcalc.propagators.collocation import solve_limit
 from tpcalc.propagators.covariances import inverse
 from tpcalc.propagators.mesh import Mesh
-from tpcalc.programs import SGD
+from tpcalc.optimizers import SGD
 from tpcalc.results.details import PropagatorDetails
 from tpcalc.results.scatterers import nothing, star
 from tpcalc.results.segments import IN_CACHE, LayerSegments, TimeSegments

@@ -14,9 +14,10 @@ from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
 from tpcalc.propagators.covariances import at_times, backward_covariance, forward_covariance
 from tpcalc.propagators.reflection import ReflectionPropagator
 from tpcalc.propagators.training import train_rows
-from tpcalc.parametrizations import DepthScaling
-from tpcalc.programs import SGD, Task
-from tpcalc.programs.optimizers import update_kernel
+from tpcalc.scaling import DepthScaling
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
+from tpcalc.optimizers.sgd import update_kernel
 from tpcalc.results.two_point import TwoPoint, ceiling
 
 TASK = Task((1, .8, -.6), (1, -.7, .5))

@@ -17,7 +17,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import tpcalc as tp
-from tpcalc.propagators.initial_overlaps import InitialLayers, Overlaps
+from tpcalc.propagators.laws.initial_overlaps import InitialLayers, Overlaps
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.proofs.depthwise_transfer._real_kernels import real_kernels

@@ -21,6 +21,11 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.tune.audit import Audit
+from tpcalc.tune.recipe import Recipe
+from tpcalc.tune.table import NamedRecipes
+from tpcalc.verdicts import Verdict
+from tpcalc.verdicts.phases import PhaseDiagram, PhaseRegion
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
@@ -109,7 +114,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
                  "opt": "optional opt", "from_zero": "nothing", "updates": "whole"},
     "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
               "minimize": "optional nothing", "maximize": "optional nothing"},
-    "interactions": {"net": "optional net"},
+    "interactions": {"net": "optional net"}, "recipe_table": {"optimizer": "word", "s": "time"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
         "net": "optional net", "scale": "optional nothing", "optimizer": "optional optimizer name"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
@@ -263,12 +268,12 @@ PARTS = {"Assign", "Branch", "CompiledLimit", "Convolution", "Derivation", "Fami
 @cache
 def public() -> dict[str, Any]:
     """Every public name that is a call or a class, and the classes of what calls return; parts of programs left out."""
-    modules = (tp, tp.theory, tp.studies, tp.classification)
-    wanted = [set(tp.__all__) - PARTS, set(vars(tp.theory)) - PARTS, set(vars(tp.studies)) - {"Suprema"},
-              {"Audit", "NamedRecipes", "PhaseDiagram", "PhaseRegion", "Recipe", "Verdict"}]
-    found = {name: getattr(module, name) for module, names in zip(modules, wanted) for name in sorted(names)
+    wanted = {tp: set(tp.__all__) - PARTS, tp.theory: set(vars(tp.theory)) - PARTS,
+              tp.studies: set(vars(tp.studies)) - {"Suprema"}}
+    found = {name: getattr(module, name) for module, names in wanted.items() for name in sorted(names)
              if isinstance(getattr(module, name), (FunctionType, type)) and not name.startswith("_")}
-    return {**found, "width_recipe": tp.width.width_recipe}
+    answers = (Audit, NamedRecipes, PhaseDiagram, PhaseRegion, Recipe, Verdict, tp.width.width_recipe)
+    return {**found, **{value.__name__: value for value in answers}}
 
 
 @cache
@@ -298,7 +303,7 @@ def instances() -> dict[str, Any]:
         "Citation": tp.theory.cite(run),
         "DepthLimit": limit,
         "LimitRegion": limit.regions[0], "KetEquations": equations(), "Recursion": recursion,
-        "NamedRecipes": tp.named_recipes(),
+        "NamedRecipes": tp.named_recipes(), "RoleTable": tp.theory.recipe_table(),
         "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program":
         tp.program(NET, OPT, SCALE),
         "Recipe": tp.recipe(), "Run": run, "Verdict": diagram.regions[0].verdict,
@@ -338,7 +343,7 @@ def public_calls() -> Iterator[Call]:
     for module, members in (("tasks", vars(tp.tasks)), ("methods", vars(tp.methods))):
         for name, value in members.items():
             own = (getattr(value, "__module__", None) or "").startswith(
-                "tpcalc.programs.tasks" if module == "tasks" else "tpcalc.methods")
+                "tpcalc.data.tasks" if module == "tasks" else "tpcalc.methods")
             if name.startswith("_") or not own or name in ("Method", "MethodRow", "MethodTable"):
                 continue
             if isinstance(value, FunctionType) or isinstance(value, type) and inspect.signature(value).parameters:

@@ -13,7 +13,7 @@ import sympy as sp
 import tpcalc as tp
 from reference.particles import run_particles
 from tpcalc.programs.blocks import vector
-from tpcalc.programs.builders import BATCH, L, T
+from tpcalc.training.builders import BATCH, L, T
 from tpcalc.programs.indices import i, t
 from tpcalc.programs.language import Family, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, Statement

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tpcalc.programs import SGD, Task
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
 
 DIGITS = 70
 Locations = list[tuple[np.ndarray, ...]]  # per number of layers passed: P, S, and A and noise of the last layer

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tpcalc.classification.transformers import share_of_decay
-from tpcalc.programs import SGD
+from tpcalc.verdicts.transformers import share_of_decay
+from tpcalc.optimizers import SGD
 from drawn.position_blocks import NAMES, DrawnTransformer
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu, "gelu": F.gelu}

@@ -11,9 +11,10 @@ from tpcalc.propagators.blocks import Kernel, Pairs
 from tpcalc.propagators.covariances import inverse
 from tpcalc.propagators.reflection import PackedReflectionPropagator, ReflectionPropagator
 from tpcalc.propagators.training import Trace, train_rows
-from tpcalc.parametrizations import DepthScaling
-from tpcalc.programs import SGD, Task
-from tpcalc.programs.optimizers import rows_per_step, update_kernel
+from tpcalc.scaling import DepthScaling
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
+from tpcalc.optimizers.sgd import rows_per_step, update_kernel
 
 
 def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str, packed: bool = False

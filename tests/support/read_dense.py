@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tpcalc.interpreters.training import DenseRecord, Progress, Training, dense_record, dense_run
-from tpcalc.parametrizations import DepthScaling
-from tpcalc.programs import SGD, ResNet, Task
+from tpcalc.scaling import DepthScaling
+from tpcalc.optimizers import SGD
+from tpcalc.models import ResNet
+from tpcalc.data import Task
 
 
 def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, width: int, seed: int = 0,

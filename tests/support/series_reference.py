@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tpcalc.programs import SGD, Task
+from tpcalc.optimizers import SGD
+from tpcalc.data import Task
 
 from .limit_reference import decimals
 

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.evidence import measure_exponents
+from tpcalc.verdicts.evidence import measure_exponents
 from drawn import verdict_laws
 from drawn.deep_blocks import drawn_block
 from drawn.drawn_programs import Recipe

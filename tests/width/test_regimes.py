@@ -91,7 +91,7 @@ def test_the_conditions_of_tensor_programs_iv_come_out() -> None:
 
 
 @pytest.fixture(scope="module")
-def plane() -> tp.classification.PhaseDiagram:
+def plane() -> tp.verdicts.phases.PhaseDiagram:
     return tp.phase_diagram(scale=FAMILY)
 
 

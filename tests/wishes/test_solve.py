@@ -9,10 +9,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification import Verdict
+from tpcalc.verdicts import Verdict
 from tpcalc.orders import Region
 from tpcalc.orders.polytope import Polytope
-from tpcalc.wishes import WISHES, SolvedPowers
+from tpcalc.verdicts.wishes import WISHES, SolvedPowers
 
 half = sp.Rational(1, 2)
 MLP = tp.ResNet("linear", "mlp")

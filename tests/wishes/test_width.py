@@ -16,7 +16,7 @@ from tpcalc.width.layers import layer_powers
 from tpcalc.width.principles import S, principles
 from tpcalc.width.sizes import width_verdict
 from tpcalc.width.sizes.verdict import FEATURES, KERNEL
-from tpcalc.wishes import SolvedPowers
+from tpcalc.verdicts.wishes import SolvedPowers
 
 LEARNS = ("every matrix learns",)
 TRAINS = ("nontrivial", "every matrix has an effect")

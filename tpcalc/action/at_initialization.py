@@ -8,7 +8,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..gaussian.overlaps import H
-from ..programs import ResNet
+from ..models import ResNet
 from ..programs.blocks import block_name
 from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, FreshProduct, BlockInterpreter
 

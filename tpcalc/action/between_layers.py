@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..programs import ResNet
+from ..models import ResNet
 from ..programs.blocks import block_name
 from .at_initialization import AtInitialization
 from .block_kernels import C, P, Q, R, RP, RQ

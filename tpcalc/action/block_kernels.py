@@ -16,7 +16,7 @@ from typing import NamedTuple
 import sympy as sp
 
 from ..errors import NotCovered
-from ..programs import ResNet
+from ..models import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
 from ..programs.language import Matrix, MatVec, Member, Mean, Outer, Transpose, Vector

@@ -9,7 +9,7 @@ from typing import Mapping
 import sympy as sp
 
 from .._text import Aligned
-from ..programs import ResNet
+from ..models import ResNet
 from .action import (ChainRule, OverlapCoefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, ReadCoefficient,
                      Saddle, a, action, at, b, c, delta, dt, x, xt)
 from .block_kernels import FIRST, DerivedKernels, derive_block_kernels

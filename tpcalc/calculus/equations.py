@@ -11,7 +11,7 @@ from .._text import Aligned
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import HeadSum, Matrix, MatVec, Vector
-from ..programs.polar import Polar
+from ..optimizers.polar import Polar
 from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
 from .kets import Ket

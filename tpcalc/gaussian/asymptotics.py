@@ -13,7 +13,7 @@ from typing import Callable
 import sympy as sp
 
 from ..errors import NotCovered
-from ..programs.activations import H
+from ..models.activations import H
 
 UP = sp.Symbol("u", positive=True)  # the distance from the origin
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..programs.activations import H as H
+from ..models.activations import H as H
 from .closed_forms import Moments
 from .rules import Parity
 from .scalar_functions import DerivativeAt

@@ -14,7 +14,7 @@ from sympy.printing.printer import Printer
 from sympy.utilities.iterables import sift
 
 from ..errors import NotCovered
-from ..programs.activations import H
+from ..models.activations import H
 from .asymptotics import Asymptote, asymptotes
 
 POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on

@@ -10,15 +10,15 @@ import sympy as sp
 
 from .._checks import choice
 from ..errors import NotCovered
-from ..parametrizations import Powers, Scaling, width_recipe
-from ..parametrizations.powers import ROLES, as_power
-from ..programs.by_parameter import powers_of_role
-from ..programs.carried import carried
-from ..programs.faithful import direction_power
-from ..programs.settings import WITH_EPS as ADAMS, Settings
-from ..recipes.blocks import set_on_block
-from ..recipes.named import POST_NORM, NamedRecipe, width_of
-from ..recipes.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
+from ..scaling import Powers, Scaling, width_recipe
+from ..scaling.powers import ROLES, as_power
+from ..training.by_parameter import powers_of_role
+from ..training.carried import carried
+from ..optimizers.faithful import direction_power
+from ..training.settings import WITH_EPS as ADAMS, Settings
+from ..tune.blocks import set_on_block
+from ..tune.named import POST_NORM, NamedRecipe, width_of
+from ..tune.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
 from .roles import Parameter
 
 OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon")

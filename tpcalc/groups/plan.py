@@ -10,9 +10,9 @@ from typing import Iterable, Mapping
 from .. import _checks
 from .._types import Fields, Value
 from .._shown import Short, Tabled, text_table
-from ..parametrizations import Powers, Scaling
-from ..parametrizations.powers import Frozen
-from ..recipes.recipe import named_recipe
+from ..scaling import Powers, Scaling
+from ..scaling.powers import Frozen
+from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
     ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, folded, one_eps, optimizer_of_role,

@@ -14,9 +14,10 @@ import numpy as np
 from .. import _checks
 from ..errors import Divergence
 from ..kernels import coefficients as kernel
-from ..parametrizations import DepthScaling
-from ..programs import SGD, Task
-from ..programs.losses import derivative
+from ..scaling import DepthScaling
+from ..optimizers import SGD
+from ..data import Task
+from ..data.losses import derivative
 
 
 @dataclass(frozen=True)

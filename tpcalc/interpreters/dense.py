@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from .._types import Array, DType, ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
 from ..programs.language import Matrix, Member

@@ -13,11 +13,11 @@ import sympy as sp
 from sympy.core.function import Application
 
 from .._types import ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence, NotCovered
-from ..programs.activations import UNREAL
+from ..models.activations import UNREAL
 from ..programs.language import LossDerivative, Matrix, MatVec, Member, Outer, Scalar, Transpose, Vector, kind
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of

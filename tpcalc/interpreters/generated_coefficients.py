@@ -16,9 +16,11 @@ import sympy as sp
 from ..calculus.equations import kets
 from ..lowering.recursions import Recursion, recursion
 from ..errors import Divergence, NotCovered
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
-from ..programs.builders import program
+from ..scaling import DepthScaling
+from ..optimizers import SGD
+from ..models import ResNet
+from ..data import Task
+from ..training.builders import program
 from .coefficients import KetCoefficients
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

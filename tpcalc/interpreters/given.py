@@ -15,7 +15,7 @@ from .._types import ProgramData, Sizes, Value
 from .. import _checks
 from .._numbers import from_text
 from ..programs.language import HeadSum, LossDerivative, Scalar
-from ..programs.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, loss_of
+from ..data.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, loss_of
 from ..programs.program import Assign, Program
 
 Number = Union[float, Fraction]

@@ -20,7 +20,7 @@ from ..lowering.array_backends import Arrays
 from ..lowering.plan import LoweringPlan, program_numbers, plan_memory
 from ..lowering.source import Lowered, lower
 from ..programs.language import Matrix, Member, Scalar, Vector
-from ..programs.losses import AnyLoss, derivative
+from ..data.losses import AnyLoss, derivative
 from ..programs.program import Program
 from .execution import ProgramDivergence, series_of
 from .given import Data, Numbers, require_heads, sizes_of

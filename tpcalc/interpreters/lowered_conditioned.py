@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Array, DType, ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
 from ..programs.language import Matrix, Member, Vector

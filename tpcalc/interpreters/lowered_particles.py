@@ -12,7 +12,7 @@ import numpy as np
 
 from .._types import Array, ProgramData, Sizes
 from ..errors import NotCovered
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from .. import _checks
 from .._spread import results_in_order
 from ..lowering.rank_one import separated

@@ -14,12 +14,12 @@ import sympy as sp
 
 from .._types import ProgramData, Sizes, Value
 from ..errors import NotCovered
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
-from ..programs.polar import Polar
+from ..optimizers.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number
 from .given import Number

@@ -8,7 +8,7 @@ from typing import Callable, Collection, Sequence
 import numpy as np
 
 from .._types import Array, ProgramData, Sizes
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from ..programs.language import Matrix, Vector
 from ..programs.program import Program
 from .common_draws import SharedDraws, FramedDraws, Key, Refinement, draw_keys

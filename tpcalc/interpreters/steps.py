@@ -18,7 +18,7 @@ from ..calculus.kets import Gamma, Ket, Response
 from ..calculus.recursion import RecursionEquation, RecursionEquations
 from ..calculus.setting import Setting
 from ..errors import NotCovered
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from ..programs.language import Vector
 from ..programs.program import Loop
 from .given import sizes_of

@@ -11,18 +11,19 @@ import sympy as sp
 
 from .._types import Array, Value
 from ..errors import Divergence
-from ..parametrizations import Scaling
-from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
-from ..parametrizations.parametrization import ParametrizationAtWidth
-from ..programs import Clipped, Sequences, Task
-from ..programs.activations import require_finite
-from ..programs.builders import program
+from ..scaling import Scaling
+from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
+from ..scaling.parametrization import ParametrizationAtWidth
+from ..optimizers import Clipped
+from ..data import Sequences, Task
+from ..models.activations import require_finite
+from ..training.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Mean, Scalar, Vector
-from ..programs.networks import Network
-from ..programs.normalized import normalizing_matrix
+from ..models.networks import Network
+from ..optimizers.normalized import normalizing_matrix
 from ..programs.program import Assign, Loop, Program, Statement
-from ..programs.updates import Optimizer
+from ..optimizers.updates import Optimizer
 from .dense import DenseRun, Weights, run_dense
 from .execution import ProgramDivergence
 from .lowered import LoweredRun

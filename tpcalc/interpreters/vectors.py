@@ -12,13 +12,13 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from .._types import ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
 from ..lowering.array_backends import Arrays
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
-from ..programs.polar import Polar
+from ..optimizers.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number, with_leaves
 from .given import Number, require_heads

@@ -10,7 +10,7 @@ from sympy.core.function import Application
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom
 
-from ..programs.activations import UNREAL
+from ..models.activations import UNREAL
 from ..programs.language import LossDerivative, MatVec, Member, Mean
 from .code_lines import TAIL, CodeLines, Value
 

@@ -11,7 +11,7 @@ import sympy as sp
 
 from .._types import Array, Fields
 from ..programs.language import Matrix, Member, NonlinearOuter, Outer, Transpose, Vector
-from ..programs.polar import Polar
+from ..optimizers.polar import Polar
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
 from .code_lines import Value

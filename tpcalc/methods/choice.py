@@ -9,7 +9,7 @@ from .._types import Fields, Value
 from .. import _checks
 from .._shown import Short, Tabled
 from ..errors import NotCovered
-from ..programs.problem import Problem
+from ..training.problem import Problem
 from .coefficients import Coefficients
 from .collocation import Collocation
 from .common_draws import CommonDraws

@@ -11,8 +11,8 @@ from .._types import KeptNodes
 from .. import _checks
 from ..interpreters import KetCoefficients as Record, read_coefficients
 from ..interpreters.generated_coefficients import not_generated, read_generated
-from ..programs import SGD
-from ..programs.problem import Problem
+from ..optimizers import SGD
+from ..training.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
 from .method import Progress, not_linear, require_taken, wanted_times

@@ -15,8 +15,8 @@ from ..propagators.infinite_depth import infinite_depth_problem
 from ..propagators.limit_cell import LimitCell
 from ..propagators.muon import MuonUpdates, muon_updates, require_mixing_block
 from ..propagators.training import fewer_rows
-from ..programs import SGD, Muon
-from ..programs.problem import Problem
+from ..optimizers import SGD, Muon
+from ..training.problem import Problem
 from ..results.run import Details, Run
 from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require_taken,
                      require_known_directions, wanted_times)

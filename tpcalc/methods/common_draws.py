@@ -17,9 +17,9 @@ from ..interpreters.lowered_particles import PAIRED_SAMPLES, averages_over_pairs
 from ..interpreters.given import whole_heads
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
-from ..programs import SGD
-from ..programs.activations import require_finite
-from ..programs.problem import Problem
+from ..optimizers import SGD
+from ..models.activations import require_finite
+from ..training.problem import Problem
 from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation

@@ -12,7 +12,7 @@ from ..interpreters.lowered_conditioned import ConditionedExecution, conditioned
 from ..interpreters.refined import RefinedConditioned
 from ..interpreters.training import placed
 from ..lowering import Arrays
-from ..programs.problem import Problem
+from ..training.problem import Problem
 from .method import Progress
 from .sampled import ReadsProgram, execution, refinement, training
 

@@ -12,8 +12,8 @@ from .. import _checks
 from ..interpreters.dense import DenseRun
 from ..interpreters.training import dense_run
 from ..lowering import Arrays
-from ..programs import SGD
-from ..programs.problem import Problem
+from ..optimizers import SGD
+from ..training.problem import Problem
 from .method import Progress
 from .sampled import ReadsProgram, training
 

@@ -13,9 +13,9 @@ from .. import _checks
 from ..errors import Divergence, NotCovered
 from ..asymptotics import KET, Unknown
 from ..asymptotics.parts import size_of_parts
-from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import ResNet, Transformer
-from ..programs.networks import Network
+from ..scaling import DepthScaling, Parametrization, Scaling
+from ..models import ResNet, Transformer
+from ..models.networks import Network
 from ..propagators.limit_cell import ALPHA, GAMMA, counted, instead_of, limit_cell, linear_region, regime_by_matrix
 
 Powers = tuple[Fraction | float, ...]

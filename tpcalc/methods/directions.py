@@ -15,7 +15,7 @@ from ..interpreters.lowered_conditioned import conditioned
 from ..interpreters.lowered_particles import LoweredParticles
 from ..interpreters.training import Training, placed
 from ..programs.language import Member
-from ..programs.problem import Problem
+from ..training.problem import Problem
 from .fluctuations import PART, FALLS, SPREAD
 
 ROUNDED = 1e-12  # of the largest singular value: gradients below are rounding, of matrices without any

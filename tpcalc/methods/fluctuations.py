@@ -7,8 +7,8 @@ import numpy as np
 
 from .._types import DType
 from ..lowering.array_backends import precision
-from ..programs import Muon, NormalizedSGD
-from ..programs.problem import Problem
+from ..optimizers import Muon, NormalizedSGD
+from ..training.problem import Problem
 
 BATCHES = 4
 PART = 4       # times fewer particles, or neurons, in the runs beside: what fluctuates is twice as large

@@ -13,9 +13,10 @@ from ..errors import NotCovered
 from ..propagators.limit_cell import limit_cell
 from ..propagators.long_training import TooMany, train_spanned
 from ..propagators.training import fewer_rows
-from ..programs import SGD, Task
-from ..programs.optimizers import rows_per_step
-from ..programs.problem import Problem
+from ..optimizers import SGD
+from ..data import Task
+from ..optimizers.sgd import rows_per_step
+from ..training.problem import Problem
 from ..results.run import Run
 from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require_taken
 from .solution import outputs_alone

@@ -12,9 +12,9 @@ from .._types import KeptNodes, Value
 from .. import _checks
 from ..errors import NotCovered
 from ..propagators.muon import require_limit_directions
-from ..parametrizations import DepthScaling, Parametrization, WidthScaling
-from ..programs import SGD, Muon, NormalizedSGD
-from ..programs.problem import Problem
+from ..scaling import DepthScaling, Parametrization, WidthScaling
+from ..optimizers import SGD, Muon, NormalizedSGD
+from ..training.problem import Problem
 from ..results.details import nearest_nodes
 from ..results.run import Run
 from ..width.sizes.verdict import width_verdict

@@ -9,12 +9,13 @@ from .._checks import short
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
 from ..propagators.muon import CERTAIN, NOTHING
-from ..programs import Clipped, Transformer
+from ..optimizers import Clipped
+from ..models import Transformer
 from ..programs.blocks import matrix
-from ..programs.losses import derivative
-from ..programs.normalized import norm_of
-from ..programs.problem import Problem
-from ..programs.sign_ambiguity import first_undecided
+from ..data.losses import derivative
+from ..optimizers.normalized import norm_of
+from ..training.problem import Problem
+from ..optimizers.sign_ambiguity import first_undecided
 from .fluctuations import FALLS, SPREAD
 
 FLUCTUATION = 1e-3  # of a gradient that vanishes at infinite width, in networks of a million neurons

@@ -16,8 +16,8 @@ from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution
 from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
 from ..lowering import Arrays
-from ..programs import NormalizedSGD
-from ..programs.problem import Problem
+from ..optimizers import NormalizedSGD
+from ..training.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
 from .directions import networks_beside, require_directions, said_of_directions

@@ -12,9 +12,9 @@ from .. import _checks
 from ..propagators.muon import muon_updates
 from ..propagators.reflection import PackedReflectionPropagator, ReflectionPropagator
 from ..propagators.training import Trace, embedding_readout_memory, fewer_rows, train_rows
-from ..programs import SGD, Muon
-from ..programs.optimizers import rows_per_step, update_kernel
-from ..programs.problem import Problem
+from ..optimizers import SGD, Muon
+from ..optimizers.sgd import rows_per_step, update_kernel
+from ..training.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run
 from .method import Progress, each_step, not_linear, require_taken, require_known_directions, wanted_times

@@ -12,9 +12,9 @@ from .._types import KeptNodes, Value
 from ..errors import NotCovered
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
-from ..parametrizations import Parametrization
-from ..programs.activations import require_finite
-from ..programs.problem import Problem
+from ..scaling import Parametrization
+from ..models.activations import require_finite
+from ..training.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run

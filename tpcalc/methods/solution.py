@@ -9,8 +9,8 @@ import numpy as np
 
 from .._types import Value
 from .. import _checks
-from ..programs.losses import derivative
-from ..programs.problem import Problem
+from ..data.losses import derivative
+from ..training.problem import Problem
 from ..results.details import BlockDetails, PropagatorDetails
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run

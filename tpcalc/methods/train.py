@@ -7,12 +7,13 @@ from concurrent.futures import Executor
 from .._types import KeptNodes, Number
 from .. import _checks
 from .._spread import require_executor
-from ..parametrizations import DepthScaling
-from ..programs import Clipped, Sequences, Task
-from ..programs.networks import Network
-from ..programs.problem import Problem
-from ..programs.text import Text
-from ..programs.updates import Optimizer
+from ..scaling import DepthScaling
+from ..optimizers import Clipped
+from ..data import Sequences, Task
+from ..models.networks import Network
+from ..training.problem import Problem
+from ..data.text import Text
+from ..optimizers.updates import Optimizer
 from ..results.run import Run
 from .choice import chosen_method
 from .conditioned import Conditioned

@@ -6,9 +6,11 @@ import numpy as np
 
 from ..action.laws import KAPPA, Derivative
 from ..errors import NotCovered
-from ..parametrizations import DepthScaling
-from ..programs import SGD, Muon, ResNet, Task
-from .pair_kernels import kernels_of
+from ..scaling import DepthScaling
+from ..optimizers import SGD, Muon
+from ..models import ResNet
+from ..data import Task
+from .laws.pair_kernels import kernels_of
 from .blocks import BlockKernels, Pairs
 from .limit_cell import LimitCell, limit_cell
 

@@ -16,18 +16,19 @@ from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..limits.obstacle import Obstacle
 from ..limits.slow_streams import normal_form
 from ..limits.uncounted import require_no_explosion
-from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
+from ..scaling import DepthScaling, Parametrization, Scaling
+from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
 from .._checks import short
-from ..programs import SGD, ResNet, Transformer
-from ..programs.builders import program
-from ..programs.convolution import Convolution
+from ..optimizers import SGD
+from ..models import ResNet, Transformer
+from ..training.builders import program
+from ..models.convolution import Convolution
 from ..programs.language import LossDerivative, Scalar
-from ..programs.networks import Network
+from ..models.networks import Network
 from ..programs.program import Program
-from ..programs.residual import Residual
+from ..models.residual import Residual
 from .own_sublayers import require_kernels
-from .pair_kernels import kernels_of
+from .laws.pair_kernels import kernels_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 PLAIN = ResNet()

@@ -13,8 +13,9 @@ from typing import Callable
 import numpy as np
 
 from ..errors import Divergence
-from ..programs import SGD, Task
-from ..programs.losses import derivative
+from ..optimizers import SGD
+from ..data import Task
+from ..data.losses import derivative
 from .mesh import Mesh, reference
 from .spanned import SpannedRow, SpannedPropagator, Unresolved
 from .training import Trace, require_known

@@ -9,9 +9,11 @@ import numpy as np
 from ..action.laws import KAPPA, Derivative
 from ..errors import NotCovered
 from ..kernels.polar_factor import orthogonal_weights
-from ..programs import SGD, Muon, ResNet, Task
-from ..programs.losses import derivative
-from ..programs.optimizers import kept
+from ..optimizers import SGD, Muon
+from ..models import ResNet
+from ..data import Task
+from ..data.losses import derivative
+from ..optimizers.sgd import kept
 from .blocks import BlockKernels, Pairs
 from .propagator import Gradients
 

@@ -8,8 +8,8 @@ from functools import singledispatchmethod
 import sympy as sp
 
 from ..errors import NotCovered
-from ..programs import Transformer
-from ..programs.activations import activation, is_linear
+from ..models import Transformer
+from ..models.activations import activation, is_linear
 from ..programs.blocks import Block, Branch, block_name, vector
 from ..programs.indices import POSITIONS, l, m, p, t
 from ..programs.language import HeadSum, Matrix, MatVec, Member, Vector

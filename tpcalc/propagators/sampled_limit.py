@@ -11,7 +11,8 @@ from typing import NamedTuple, Sequence
 import numpy as np
 
 from ..errors import Divergence
-from ..programs import SGD, Task
+from ..optimizers import SGD
+from ..data import Task
 from .blocks import GroupKernels
 from .collocation import SAMPLED_ELEMENTS, CollocationPropagator, TooCoarse, train_on
 from .mesh import Mesh

@@ -13,8 +13,8 @@ from typing import Callable
 import numpy as np
 
 from ..errors import Divergence
-from ..programs import Task
-from ..programs.losses import derivative
+from ..data import Task
+from ..data.losses import derivative
 from .embedding_readout import EmbeddingOrReadout, EmbeddingReadoutMemory
 from .propagator import Propagator
 

@@ -7,9 +7,9 @@ import json
 
 from .._types import Json
 from .. import audit as audit_powers, named_recipes
-from ..classification import Audit
-from ..classification.own_block import RecipeAudit
-from ..recipes.recipe import named_recipe
+from ..tune.audit import Audit
+from ..tune.own_block import RecipeAudit
+from ..tune.recipe import named_recipe
 
 
 def audit_command(args: argparse.Namespace) -> int:

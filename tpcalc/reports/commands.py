@@ -16,7 +16,7 @@ from .. import Problem, Run
 from .. import train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
 from ..methods.method import WrongSizes
-from . import breaking
+from .pages import breaking
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
@@ -25,8 +25,8 @@ from .store import print_json
 from .transformer_options import TransformerOptions
 
 if TYPE_CHECKING:
-    from .results import Results
-    from .transformer_page import TransformerResults
+    from .pages.results import Results
+    from .pages.transformer_page import TransformerResults
 
 OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "lion": Lion, "adam": Adam, "adamw": AdamW, "muon": Muon,
                       "normalizedsgd": NormalizedSGD}

@@ -19,7 +19,7 @@ from ..ledger.document import ledger_latex
 from ..ledger.numbered import table_of_counts
 from ..ledger.table import data, ledger_table
 from .failures import CompileError
-from .latex import compile_pdf, find_tex
+from .pages.latex import compile_pdf, find_tex
 from .progress import bar
 from .store import write_json
 

@@ -13,16 +13,16 @@ from .._types import Json
 from .._files import write_text
 from ..errors import Divergence, MissingExtra, NotCovered
 from ..ledger.bibliography import bibtex
-from .document import Document, DocumentTable
+from .pages.document import Document, DocumentTable
 from .judged import Classified, judge_network
-from .latex import compile_pdf, find_tex
+from .pages.latex import compile_pdf, find_tex
 from .options import ReportOptions
-from .phase import DividedPlane, divide_plane, plane_figure, plane_table, write_regions
+from .pages.phase import DividedPlane, divide_plane, plane_figure, plane_table, write_regions
 from .progress import bar
-from .results import FinishedStages, Results
+from .pages.results import FinishedStages, Results
 from .stages import Converged, Derived, Networks, compare_networks, converge, derive_stage
 from .store import Store, write_json
-from .tables import write_csv, write_table
+from .pages.tables import write_csv, write_table
 
 Say = Callable[[str], None]
 Found = TypeVar("Found", bound=FinishedStages)
@@ -102,7 +102,7 @@ def run_stage(results: FinishedStages, store: Store, say: Say, name: str, depend
 
 
 def _stages(options: ReportOptions, results: Results, store: Store, folder: Path, say: Say) -> None:
-    from . import results_tables as content
+    from .pages import results_tables as content
 
     setup = options.setup
     net = repr(setup.net)
@@ -151,7 +151,7 @@ def draw_figures(result: Any, folder: Path) -> None:
     """The figures of one stage; none of exponents where none was measured."""
     if isinstance(result, Classified) and result.depths is None:
         return
-    from . import figures
+    from .pages import figures
 
     drawn: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {
         Converged: [("convergence", figures.convergence_figure), ("training", figures.training_figure)],
@@ -176,14 +176,14 @@ def write_outputs(path: Path, options: ReportOptions, found: Converged) -> None:
 
 def write_documents(results: Results, folder: Path) -> None:
     """index.html, report.tex and report.json of what there is."""
-    from .sections import report_document, rests_on
+    from .pages.sections import report_document, rests_on
 
     write_pages(folder, report_document(results), rests_on(results), results.numbers())
 
 
 def write_pages(folder: Path, page: Document, rests_on: Iterable[str], numbers: Json) -> None:
     """The page and the paper of a document, its references, and its numbers."""
-    from . import html, latex
+    from .pages import html, latex
 
     write_text(folder / "references.bib", bibtex(rests_on))
     write_json(folder / "report.json", numbers)

@@ -14,7 +14,7 @@ from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import convergence, depth_limit, kets, program, recursion, train
 from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
-from .band import band_or_reason
+from .pages.band import band_or_reason
 from .options import ReportOptions, Setup
 from .progress import Progress, counting, silent
 

@@ -12,10 +12,10 @@ from .. import _checks
 from .._types import Value
 from ..errors import NotCovered
 from ..propagators.covariances import inverse
-from ..programs import SGD
-from ..programs.activations import H as VARIABLE, activation, is_linear
-from ..programs.losses import derivative
-from ..programs.raw_problem import RawProblem
+from ..optimizers import SGD
+from ..models.activations import H as VARIABLE, activation, is_linear
+from ..data.losses import derivative
+from ..training.raw_problem import RawProblem
 from .details import DenseDetails, PropagatorDetails
 from .responses import responses
 from .run import Details, Run

@@ -15,9 +15,10 @@ from .. import _checks
 from .._shown import brief, html_table, pyplot, text_table
 from ..errors import NotCovered
 from ..propagators.limit_cell import limit_cell
-from ..programs import SGD, Sequences, Task
-from ..programs.problem import Problem
-from .fluctuations import OutputsAtWidth, Fluctuations, at_width
+from ..optimizers import SGD
+from ..data import Sequences, Task
+from ..training.problem import Problem
+from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 
 Index = int | tuple[int, int]
 ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals

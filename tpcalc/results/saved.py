@@ -19,12 +19,13 @@ from .._files import arrays_of, digest_of, json_of
 from .._numbers import from_text
 from .._types import Fields, Json, Value
 from .. import _checks
-from ..parametrizations import DepthScaling, Parametrization, Powers, WidthScaling
-from ..programs import (SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, NormalizedSGD, ResNet, Sequences,
-                        SignSGD, Skip, Task, Transformer)
-from ..programs.convolution import Convolution
-from ..programs.losses import NAMED
-from ..programs.problem import Problem
+from ..scaling import DepthScaling, Parametrization, Powers, WidthScaling
+from ..optimizers import SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, SignSGD
+from ..models import HyperConnections, ResNet, Skip, Transformer
+from ..data import Sequences, Task
+from ..models.convolution import Convolution
+from ..data.losses import NAMED
+from ..training.problem import Problem
 
 FORMAT = 2
 KINDS: Fields = {kind.__name__: kind for kind in (

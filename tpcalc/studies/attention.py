@@ -14,18 +14,20 @@ from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
 from ..methods.extrapolation import error_of_mean
-from ..propagators.attention import AttentionKernels
+from ..propagators.laws.attention import AttentionKernels
 from ..propagators.blocks import GroupKernels
-from ..propagators.group_overlaps import through_layers
-from ..propagators.group_sums import LiftedKernels, SummedKernels
-from ..propagators.initial_overlaps import InitialLayers
+from ..propagators.laws.group_overlaps import through_layers
+from ..propagators.laws.group_sums import LiftedKernels, SummedKernels
+from ..propagators.laws.initial_overlaps import InitialLayers
 from ..propagators.limit_cell import limit_cell
-from ..propagators.pair_kernels import kernels_of
+from ..propagators.laws.pair_kernels import kernels_of
 from ..propagators.sampled_limit import solve_sampled
 from ..propagators.training import require_known
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
-from ..programs.losses import AnyLoss
+from ..scaling import DepthScaling
+from ..optimizers import SGD
+from ..models import ResNet
+from ..data import Task
+from ..data.losses import AnyLoss
 
 HALF = sp.Rational(1, 2)
 

@@ -10,8 +10,8 @@ import sympy as sp
 from .. import _checks
 from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import LoweredParticles
-from ..propagators.pair_kernels import compiled_pair_function
-from ..programs import ResNet
+from ..propagators.laws.pair_kernels import compiled_pair_function
+from ..models import ResNet
 from ..programs.blocks import vector
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from .. import _checks
 from .._shown import Short
 from ..interpreters import KetCoefficients, read_coefficients
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..scaling import DepthScaling
+from ..optimizers import SGD
+from ..models import ResNet
+from ..data import Task
 from .convergence import Slope, fit_order
 
 

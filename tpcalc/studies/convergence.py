@@ -17,10 +17,11 @@ from ..errors import Divergence
 from ..methods.choice import chosen_method
 from ..methods.method import Method, reason_of
 from ..methods.train import train
-from ..parametrizations import Scaling
-from ..programs import ResNet, Task
-from ..programs.problem import Problem
-from ..programs.updates import Optimizer
+from ..scaling import Scaling
+from ..models import ResNet
+from ..data import Task
+from ..training.problem import Problem
+from ..optimizers.updates import Optimizer
 from ..results.run import Run
 
 

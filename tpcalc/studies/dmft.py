@@ -13,7 +13,7 @@ from ..methods import CommonDraws, Particles
 from ..methods.choice import chosen_method
 from ..methods.depth_orders import depth_orders
 from ..methods.extrapolation import Extrapolation
-from ..programs.raw_problem import RawProblem
+from ..training.raw_problem import RawProblem
 from ..results.order_parameters import NUMBERS, OrderParameters, of_samples, order_parameters
 
 DEPTHS = 3

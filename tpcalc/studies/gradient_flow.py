@@ -14,8 +14,10 @@ from .._shown import Short, Tabled
 from ..errors import Divergence
 from ..propagators.limit_cell import limit_cell
 from ..methods.train import train
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..scaling import DepthScaling
+from ..optimizers import SGD
+from ..models import ResNet
+from ..data import Task
 
 FEWEST = 4  # steps of a descent from one point to the next
 

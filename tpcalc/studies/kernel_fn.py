@@ -10,10 +10,10 @@ import sympy as sp
 
 from .. import _checks
 from .._types import Count, Number, Value
-from ..propagators.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
-from ..parametrizations import DepthScaling
-from ..programs import ResNet
-from ..programs.activations import activation, is_linear
+from ..propagators.laws.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
+from ..scaling import DepthScaling
+from ..models import ResNet
+from ..models.activations import activation, is_linear
 
 ARRAYS = 24               # of the size of the result that are held at once
 SINGULAR = 1e-13          # of the largest eigenvalue, below which one is zero

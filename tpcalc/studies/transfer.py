@@ -26,11 +26,12 @@ from ..methods.choice import chosen_method
 from ..methods.collocation import Collocation
 from ..methods.method import Method
 from ..methods.train import train
-from ..parametrizations import DepthScaling, Scaling
-from ..programs import HyperConnections, ResNet, Skip, Task
-from ..programs.losses import require_targets, values
-from ..programs.problem import Problem
-from ..programs.updates import Optimizer
+from ..scaling import DepthScaling, Scaling
+from ..models import HyperConnections, ResNet, Skip
+from ..data import Task
+from ..data.losses import require_targets, values
+from ..training.problem import Problem
+from ..optimizers.updates import Optimizer
 from .fingerprints import content
 from .convergence import Slope, fit_order
 from .jobs import FinishedJobs, Progress, run_jobs

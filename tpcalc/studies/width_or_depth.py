@@ -14,9 +14,11 @@ from .._shown import Short, Tabled
 from ..errors import NotCovered
 from .._types import Fields
 from ..methods.train import train
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
-from ..programs.problem import Problem
+from ..scaling import DepthScaling
+from ..optimizers import SGD
+from ..models import ResNet
+from ..data import Task
+from ..training.problem import Problem
 
 
 class Best(NamedTuple):

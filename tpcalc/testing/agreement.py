@@ -8,7 +8,7 @@ from typing import Callable, Mapping
 import numpy as np
 
 from .._types import ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
+from ..data.losses import AnyLoss
 from ..interpreters.given import NotRational
 from ..interpreters.program_coefficients import read_program_coefficients
 from ..interpreters.vectors import run_program

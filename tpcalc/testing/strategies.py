@@ -14,9 +14,11 @@ import sympy as sp
 
 from .._types import Number, Value
 from ..errors import MissingExtra
-from ..parametrizations import DepthScaling, WidthScaling
-from ..programs import SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, ResNet, SignSGD, Task, Transformer
-from ..programs.updates import Optimizer
+from ..scaling import DepthScaling, WidthScaling
+from ..optimizers import SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, SignSGD
+from ..models import ResNet, Transformer
+from ..data import Task
+from ..optimizers.updates import Optimizer
 
 try:
     from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from .. import _checks
 from .._shown import Short, Tabled
 from .._types import Fields
 from ..groups.factors import settable
-from ..parametrizations import Scaling
+from ..scaling import Scaling
 from .findings import Finding, Power
 from .judging import Measure
 from .measuring import Make, MakeOptimizer, Script

@@ -15,7 +15,7 @@ from .._shown import Short, Tabled, pyplot, text_table
 from .._types import Fields, Value
 from ..groups.factors import require_same_for_all
 from ..groups.names import plain_name
-from ..parametrizations import Scaling
+from ..scaling import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
 from .judging import NAMES, expected_of

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import sympy as sp
 
-from ..classification import classify
-from ..classification.advice import BEST
-from ..classification.crossover import crossover
+from ..verdicts import classify
+from ..verdicts.advice import BEST
+from ..verdicts.crossover import crossover
 from ..groups.factors import layer_settings, name_in, settable
-from ..parametrizations import Scaling
-from ..programs.settings import Settings
+from ..scaling import Scaling
+from ..training.settings import Settings
 from .findings import UNKNOWN, Finding, Power, branch_cause, fitted, update_cause
 from .measuring import EVERYWHERE, Script, Sizes, first_update
 

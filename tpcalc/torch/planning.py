@@ -20,7 +20,7 @@ from ..groups import Plan, plan_shapes
 from ..groups.factors import SIGN, checked_optimizer, is_last, layer_settings, name_in
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
-from ..parametrizations import Scaling
+from ..scaling import Scaling
 from .judging import ExpectedPowers
 from .reading.building import LARGEST, Config, Make, NotRun, draw_zeros, on_meta
 from .reading.claims import require

@@ -15,7 +15,7 @@ from torch.nn import Module as Model
 from ..groups.factors import SIGN
 from ..groups.names import plain_name
 from ..groups.plan import PlanEntry
-from ..programs.faithful import direction_power
+from ..optimizers.faithful import direction_power
 from .findings import Power
 from .live_layers import LiveLayers, observed
 from .measuring import TINY, LocalGradients

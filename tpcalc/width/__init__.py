@@ -1,6 +1,6 @@
 """Width: principles that fix how a perceptron scales with its width n, and what is learned at which n and L."""
 
-from ..parametrizations import width_recipe as width_recipe
+from ..scaling import width_recipe as width_recipe
 from .depth_to_width import DepthToWidthRatio as DepthToWidthRatio, depth_to_width_ratio as depth_to_width_ratio
 from .principle_audit import Breach as Breach, WidthAudit as WidthAudit, broken_principles as broken_principles
 from .differentials import (DifferentialTerm as DifferentialTerm, differential_exponent as differential_exponent,

@@ -15,7 +15,7 @@ import sympy as sp
 from .._types import Count
 from .._checks import flag, whole_number
 from ..errors import NotCovered
-from ..parametrizations import WidthScaling
+from ..scaling import WidthScaling
 from .counting import contraction
 
 

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._types import Number
 from .._checks import exponent, whole_number
-from ..parametrizations import WidthScaling
+from ..scaling import WidthScaling
 from .counting import own_gradients
 from .principles import GAUGE, S, critical, equivalent, learning
 

@@ -7,7 +7,7 @@ from typing import Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..parametrizations import WidthScaling
+from ..scaling import WidthScaling
 from .counting import contraction, own_gradients
 from .principles import critical
 
@@ -20,7 +20,7 @@ def feature_exponent(scaling: WidthScaling) -> sp.Expr:
     order one. Source: Tensor Programs IV, as translated in the meta-principled paper, footnote 15, corrected
     [meta_principled/feature_learning].
 
-    >>> from tpcalc.parametrizations import width_recipe
+    >>> from tpcalc.scaling import width_recipe
     >>> feature_exponent(width_recipe("NTP", 3)), feature_exponent(width_recipe("muP", 3))
     (-1/2, 0)
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks import finite_array
 from .._types import Activation
-from ..parametrizations.width import ParameterSizes
+from ..scaling.width import ParameterSizes
 from .jets import smooth_derivatives
 
 

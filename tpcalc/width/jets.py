@@ -18,8 +18,8 @@ from .._types import Activation
 from .._checks import short
 from ..errors import NotCovered
 from ..gaussian.scalar_functions import H, scalar_function
-from ..parametrizations.width import ParameterSizes
-from ..programs.activations import activation
+from ..scaling.width import ParameterSizes
+from ..models.activations import activation
 
 Series = list[np.ndarray]  # coefficients of 1, tau, tau^2, ...
 Entry = Callable[[np.ndarray], np.ndarray]

@@ -10,8 +10,8 @@ import numpy as np
 
 from .._types import Activation
 from .._checks import finite_array, positive_integer, whole_number
-from ..parametrizations import WidthScaling
-from ..parametrizations.width import ParameterSizes
+from ..scaling import WidthScaling
+from ..scaling.width import ParameterSizes
 from .jets import Draws, draw_weights, kernel_series, output_series, smooth_derivatives
 
 CHUNK = 2**21  # entries of weights drawn at a time

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from ..errors import NotCovered
-from ..parametrizations import WidthScaling
+from ..scaling import WidthScaling
 from .counting import own_gradients, passed_gradients
 from .principles import CRITICALITY, DIFFERENTIALS, EQUIVALENCE, Requirement, requirements
 
@@ -56,7 +56,7 @@ def broken_principles(scaling: WidthScaling) -> WidthAudit:
     without equivalence not the differentials. Raises ``ValueError`` where the answer depends on symbols in the
     exponents.
 
-    >>> from tpcalc.parametrizations import width_recipe
+    >>> from tpcalc.scaling import width_recipe
     >>> print(broken_principles(width_recipe("SP, rate 1/n", layers=3)))
     learning-rate equivalence: what layer 2 adds to its kernel, over what those below do, goes like n^1; expected n^0
     bounded differentials: not judged, its counting supposes what is broken

@@ -15,7 +15,7 @@ import sympy as sp
 from .._checks import whole_number
 from ..orders.affine import Affine
 from ..orders.region import Region
-from ..parametrizations import WidthScaling
+from ..scaling import WidthScaling
 from .counting import own_gradients, passed_gradients, preactivations
 from .differentials import term_powers
 

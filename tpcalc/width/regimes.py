@@ -10,7 +10,7 @@ import sympy as sp
 from .._checks import instance
 from .._shown import Short
 from ..errors import NotCovered
-from ..parametrizations import WidthScaling
+from ..scaling import WidthScaling
 from .counting import contraction, own_gradients, preactivations
 from .features import feature_power
 from .sizes.verdict import FEATURES, KERNEL, TRIVIAL, UNSTABLE
@@ -47,7 +47,7 @@ def counted_powers(scaling: WidthScaling) -> dict[str, sp.Expr]:
     in the outputs are of order one. They are maxima of affine forms in the exponents of ``scaling``.
     Source: Tensor Programs IV, section 3, counted as (3.2) and (3.7) of the Meta-Principled Family.
 
-    >>> from tpcalc.parametrizations import width_recipe
+    >>> from tpcalc.scaling import width_recipe
     >>> for what, power in counted_powers(width_recipe("NTP", 2)).items():
     ...     print(what, power)
     layer 1 0
@@ -71,7 +71,7 @@ def width_regime(scaling: WidthScaling) -> WidthRegime:
     Where hidden layers start at order one ``width_verdict`` reads a program for the same answer. Raises ``ValueError``
     for what is no tp.WidthScaling, and for symbols in the counted powers.
 
-    >>> from tpcalc.parametrizations import width_recipe
+    >>> from tpcalc.scaling import width_recipe
     >>> [width_regime(width_recipe(name, 3)).name for name in ("SP", "NTP", "muP")]
     ['unstable', 'kernel regime', 'feature learning']
     """

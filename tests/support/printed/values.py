@@ -19,7 +19,7 @@ from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.programs.language import (HeadSum, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar,
                                       Transpose, Vector)
-from tpcalc.programs.polar import Polar
+from tpcalc.optimizers.polar import Polar
 
 N = 4
 Value = Any  # a float, an array of N, or a DenseMatrix

@@ -9,7 +9,7 @@ import sympy as sp
 from ... import _checks
 from ...errors import NotCovered
 from ...programs.algebra import replaced
-from ...programs.losses import NAMED
+from ...data.losses import NAMED
 
 LossRule = Callable[[sp.Expr, sp.Expr], sp.Expr]  # the derivative, of an output and its target
 RowRule = Callable[[tuple[sp.Expr, ...], tuple[sp.Expr, ...], int], sp.Expr]  # of all outputs and targets, in one

@@ -14,7 +14,7 @@ from typing import Iterator, Union
 import sympy as sp
 
 from ...orders.affine import Affine
-from ...programs.activations import H
+from ...models.activations import H
 from ...programs.language import Matrix, Vector
 
 Monomial = tuple[tuple[int, Fraction], ...]   # (number of an atom, power), sorted

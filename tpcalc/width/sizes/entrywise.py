@@ -17,7 +17,7 @@ import sympy as sp
 
 from ...errors import NotCovered
 from ...orders.affine import Affine
-from ...programs.activations import H
+from ...models.activations import H
 from ...programs.language import Member, NonlinearOuter, Outer, Vector, kind
 from .algebra import HALF
 from .atoms import Joint, Monomial, Total, slot

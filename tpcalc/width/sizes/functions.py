@@ -9,7 +9,7 @@ import sympy as sp
 
 from ...errors import NotCovered
 from ...orders.affine import Affine
-from ...programs.activations import H
+from ...models.activations import H
 from .algebra import HALF, Algebra
 from .atoms import Function, Given, Total
 

@@ -11,7 +11,7 @@ from ..._types import Sizes
 from ...errors import NotCovered
 from ...programs.language import (LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Transpose,
                                   Vector, kind)
-from ...programs.activations import H
+from ...models.activations import H
 from ...programs.program import Assign, Program
 from .algebra import Algebra
 from .atoms import Given, Initial, NumberFunction, Total

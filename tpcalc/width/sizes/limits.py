@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from ...gaussian.scalar_functions import scalar_function
-from ...programs.activations import H
+from ...models.activations import H
 from .algebra import Algebra
 from .atoms import (FUNCTIONS, Atom, AveragedMatrix, Expected, Function, HatPart, Initial, Joint, Monomial,
                     MatrixProduct, Terms, Total, slot)

@@ -72,7 +72,7 @@ def measure(program: Program, sizes: Sizes, values: Mapping[sp.Symbol, sp.Expr] 
     Narrow windows are tried first; what no window decides is refused, by expression, and so is all that comes after a
     statement that has no rule.
 
-    >>> from tpcalc.parametrizations import width_recipe
+    >>> from tpcalc.scaling import width_recipe
     >>> from tpcalc.width.sizes import perceptron
     >>> program = perceptron(width_recipe("NTP", layers=3))
     >>> found = measure(program, {"T": 2})

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import sympy as sp
 
 from ..._checks import instance
-from ...parametrizations import WidthScaling
-from ...programs.activations import activation
+from ...scaling import WidthScaling
+from ...models.activations import activation
 from ...programs.backprop import backpropagate
 from ...programs.blocks import vector
-from ...programs.builders import gradient_name
+from ...training.builders import gradient_name
 from ...programs.indices import T, t
 from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
-from ...programs.optimizers import SGD
+from ...optimizers.sgd import SGD
 from ...programs.program import Assign, Loop, Program, Statement
 from ...programs.trainable import Trainable
-from ...programs.updates import Optimizer, schedule_rates, require_optimizer, start, update
+from ...optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, update
 from .interpreter import WIDTH
 
 UNIT = sp.Symbol("unit", positive=True)  # branch multipliers, of which perceptrons have none

@@ -9,11 +9,11 @@ from typing import Mapping, Sequence
 import sympy as sp
 
 from ...errors import NotCovered
-from ...parametrizations import WidthScaling
+from ...scaling import WidthScaling
 from ...programs.language import Member
-from ...programs.optimizers import SGD
+from ...optimizers.sgd import SGD
 from ...programs.program import Program
-from ...programs.updates import Optimizer
+from ...optimizers.updates import Optimizer
 from .leading import LeadingSize
 from .measure import WINDOWS, Found, measure
 from .perceptron import perceptron
@@ -63,7 +63,7 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     no vector of leading order depends on how averages fluctuate about their limits. Raises ``ValueError`` for exponents
     with symbols, and where what decides was refused. Source: Tensor Programs IV, definitions 3.1 to 3.5.
 
-    >>> from tpcalc.parametrizations import width_recipe
+    >>> from tpcalc.scaling import width_recipe
     >>> print(width_verdict(width_recipe("muP", 3)))
     feature learning: h1[1] - h1[0] goes like n^0, and h1[0] like n^0
     >>> found = width_verdict(width_recipe("NTP", 3))

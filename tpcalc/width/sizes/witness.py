@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Callable, Iterable
 import numpy as np
 import sympy as sp
 
-from ...programs.activations import H
+from ...models.activations import H
 from .atoms import (Atom, AveragedMatrix, Expected, Function, Given, HatPart, Joint, Key, Monomial, Noise,
                     NumberFunction, Total, slot)
 

@@ -1,0 +1,1 @@
+"""Finite width: covariances, biases and cumulants of outputs, from a tilted law."""

@@ -1,0 +1,45 @@
+"""Attention as a block: every position reads the others, weighed head by head."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from ..programs.blocks import Block, Branch
+from ..programs.indices import m, p
+from ..programs.language import HeadSum, MatVec
+
+
+def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, qk_norm: bool = False,
+                      queries_per_key: int = 1) -> Block:
+    """Softmax attention as a block: W_o sum_m a_pm v_m, a = softmax over m of the head's q_p . k_m / d^scale_power.
+
+    (q, k, v) = (W_q, W_k, W_v) x.
+
+    All is entrywise but the products with matrices and the sums over a head's d coordinates; every coordinate of a head
+    has that head's weights. causal: m <= p alone is read. qk_norm: q and k are divided by their root mean squares
+    over the head. queries_per_key: so many neighboring heads read the key and the value of the first of them; rows of
+    W_k and W_v that belong to the others are read by nothing and never move, so that they may as well not be there.
+
+    >>> import tpcalc as tp
+    >>> net = tp.Transformer(head_dim=2, positions=3, mlp=None, norm=None)
+    >>> text = str(tp.program(net, tp.SGD(), tp.DepthScaling()))
+    >>> print(*(line.strip() for line in text.splitlines() if "headsum" in line), sep=chr(10))
+    score[t, p, m, l] := sqrt(2)*headsum_2(k[t, m, l]*q[t, p, l])/2
+    dk[t, p, l] := Sum(headsum_2(sqrt(2)*dscore[t, m, p, l]/2)*q[t, m, l], (m, 0, P - 1))
+    dq[t, p, l] := Sum(headsum_2(sqrt(2)*dscore[t, p, m, l]/2)*k[t, m, l], (m, 0, P - 1))
+    """
+    read = sp.Piecewise((1, m <= p), (0, True)) if causal else sp.Integer(1)
+
+    def attention(b: Branch) -> sp.Expr:
+        q, k, value = (b.let(name, MatVec(b.weights(matrix), b.x))
+                       for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        k, value = (b.let(name, HeadSum(one, queries_per_key, head_dim, first_read=True))
+                    for name, one in (("shared_k", k), ("shared_value", value)))
+        if qk_norm:
+            q, k = (b.let(name, one * (HeadSum(one**2, head_dim) / head_dim) ** -sp.Rational(1, 2))
+                    for name, one in (("nq", q), ("nk", k)))
+        score = b.let("score", HeadSum(q * b.other(k), head_dim) / head_dim**scale_power)
+        weight = b.let("weight", read * sp.exp(score))
+        share = b.let("share", weight / b.let_total("total", weight))
+        return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(value)))
+    return attention

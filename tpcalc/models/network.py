@@ -1,0 +1,166 @@
+"""What a program of a training needs to know of a network whose layers add to a stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import sympy as sp
+
+from ..errors import NotCovered
+from ..programs.blocks import vector
+from ..programs.indices import t
+from ..programs.language import Family, Matrix, Vector
+from ..programs.program import Assign
+
+NETWORKS = "a tp.ResNet or a tp.Transformer"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The statements of a layer, and the vectors among what they read that are trained, coordinatewise, from 1 on."""
+
+    statements: tuple[Assign, ...]
+    vectors: tuple[Vector, ...]
+
+
+class Network(ABC):
+    """What a program of a training needs to know of a network whose layers add to a stream.
+
+    takes: the class of its tasks; positions: how many a sample has, None where it is no sequence.
+    """
+
+    takes: ClassVar[type]
+    phi: sp.Expr | str
+    norm: str | None
+    train_embedding_readout: bool
+    positions: int | None
+
+    @property
+    def width(self) -> int | None:
+        """The width of real networks where none is said, or None."""
+        return None
+
+    @abstractmethod
+    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
+        """A layer, from the streams x^(l-1) to x^l; eps: the branch multiplier."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The network in words."""
+
+    @property
+    @abstractmethod
+    def is_linear(self) -> bool:
+        """Is every vector of a layer a sum of vectors and of products of matrices with vectors, without a function?"""
+
+    @property
+    @abstractmethod
+    def is_plain(self) -> bool:
+        """Is a layer nothing but one matrix, on the stream as it is, added to it?"""
+
+    @property
+    def ties_embedding_readout(self) -> bool:
+        """Is the readout the embedding, over n?"""
+        return False
+
+    @property
+    def is_usual(self) -> bool:
+        """Is a sublayer x + eps f(norm x), with nothing trained but matrices?"""
+        return not self.vectors_of_block
+
+    @property
+    def readout(self) -> tuple[sp.Expr, ...]:
+        """What the readout weighs the streams with, one for each: x, x2, ..., all of which start as U xi."""
+        return (sp.Integer(1),)
+
+    @property
+    def streams(self) -> tuple[Family, ...]:
+        """The families of the streams."""
+        return tuple(vector("x" if number == 1 else f"x{number}") for number in range(1, len(self.readout) + 1))
+
+    @property
+    def branch_kinds(self) -> tuple[str, ...]:
+        """The names of a layer's branches, in order, where it has several kinds."""
+        return ()
+
+    @property
+    def carried(self) -> tuple[tuple[Family, ...], ...]:
+        """The families of the streams after each sublayer of a layer."""
+        return (self.streams,)
+
+    def read(self, at: tuple[sp.Expr, ...]) -> sp.Expr:
+        """What the readout reads: the streams at these indices, weighed."""
+        return sp.Add(*(weight * stream[at] for weight, stream in zip(self.readout, self.streams)))
+
+    @property
+    def reads_one_stream(self) -> bool:
+        """Is what the readout reads the stream x by itself?"""
+        return self.readout[0] == 1 and not any(self.readout[1:])
+
+    @cached_property
+    def _written(self) -> Layer:
+        return self.layer((t,), sp.Integer(1))
+
+    @cached_property
+    def families_of_matrices(self) -> tuple[str, ...]:
+        """The names of a layer's trained matrices as its program has them: of wide hidden layers the parts."""
+        met = [sorted(s.value.atoms(Matrix), key=sp.default_sort_key) for s in self._written.statements]
+        return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
+
+    @property
+    def matrices_of_block(self) -> tuple[str, ...]:
+        """The names of a layer's trained matrices, in the order in which they are met."""
+        return tuple(dict.fromkeys(map(self.whole, self.families_of_matrices)))
+
+    def whole(self, name: str) -> str:
+        """The name of the matrix of which one is a part in the program, its own where it is whole."""
+        return name
+
+    @cached_property
+    def vectors_of_block(self) -> tuple[str, ...]:
+        """The names of a layer's trained vectors: gains, and those of a learned skip."""
+        return tuple(v.name for v in self._written.vectors)
+
+    @property
+    def trained_of_block(self) -> tuple[str, ...]:
+        """The names of all that a layer trains: its matrices, then its vectors."""
+        return self.matrices_of_block + self.vectors_of_block
+
+    def require_no_vectors(self, what: str) -> None:
+        """Raise ``ValueError`` for a network with trained vectors, naming them."""
+        if self.vectors_of_block:
+            raise NotCovered(f"net: got {self!r}, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
+                             "takes networks without gains and without learned skips")
+
+    def require_counted(self) -> None:
+        """Raise ``ValueError`` for options of which no rule counts powers of L: those of a program do not name them."""
+
+    @property
+    def narrow(self) -> Network:
+        """The network with hidden layers as wide as the stream, of which the powers of L are this one's."""
+        return self
+
+    @abstractmethod
+    def frozen(self) -> Network:
+        """The network with ends that are not trained."""
+
+    def require_width(self, width: int) -> None:
+        """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
+
+    def require_directions(self, opt: object) -> None:
+        """Raise ``ValueError`` for an optimizer that has no direction for some weight of this network."""
+
+    def require_sizes(self, depth: int | None) -> None:
+        """Raise ``ValueError`` for a depth at which what is set as an expression in it has no value."""
+
+    def require_plain(self, what: str, trained_embedding_readout: bool = False) -> None:
+        """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
+        but for ``trained_embedding_readout``, frozen embedding and readout."""
+        if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
+            raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
+                             "'pre_nonlin'), skip=None, norm=None"
+                             + ("" if trained_embedding_readout else " and frozen embedding and readout"))

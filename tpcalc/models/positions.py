@@ -1,0 +1,40 @@
+"""Statements about positions of a sequence, in loops over them."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+import sympy as sp
+
+from ..programs.indices import POSITIONS, m, p
+from ..programs.language import Member
+from ..programs.program import Assign, Loop, Statement
+
+
+def at_positions(statements: Iterable[Assign]) -> list[Statement]:
+    """Statements for all positions p, or pairs (p, m), that their targets have; those without stay as they are.
+
+    Statements share loops as long as all that they read there is of the own position: what is read of another one has
+    been assigned for all before.
+    """
+    found: list[tuple[tuple[sp.Symbol, ...], list[Statement]]] = []
+    for one in statements:
+        over = _positions(one.target)
+        if not found or found[-1][0] != over or _reads_others(one, over):
+            found.append((over, []))
+        found[-1][1].append(one)
+    return [statement for over, body in found for statement in _looped(over, body)]
+
+
+def _positions(member: Member) -> tuple[sp.Symbol, ...]:
+    return tuple(index for index in member.indices if index in (p, m))
+
+
+def _reads_others(one: Assign, over: tuple[sp.Symbol, ...]) -> bool:
+    return any(_positions(read) != over[:len(_positions(read))] for read in one.value.atoms(Member))
+
+
+def _looped(over: tuple[sp.Symbol, ...], body: list[Statement]) -> list[Statement]:
+    for index in reversed(over):
+        body = [Loop(index, sp.Integer(0), POSITIONS - 1, tuple(body))]
+    return body

@@ -1,0 +1,135 @@
+"""Definition 4.1 made executable: how large an optimizer's updates are, and which learning rates make them faithful.
+
+Everything here is a power of 1/L: a gradient a means gradients of size L^-a, a rate c the learning rate L^-c, eps e
+Adam's eps of size L^-e (None: no eps), a decay w the weight decay L^-w, an update g weights that move by L^-g.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sympy as sp
+
+from .._checks import short, symbolic
+from ..errors import NotCovered
+from ..programs.algebra import multiplied_out
+from .entrywise import Adam, Lion, SignSGD
+from ..programs.indices import t
+from ..programs.language import Family, Scalar
+from .leading import leading_power
+from .sgd import SGD
+from ..programs.trainable import Trainable, buffer_of
+from .updates import update
+
+OPTIMIZERS = ("sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd")
+DECAYS = ("decoupled", "coupled", "independent")
+EPS = sp.Symbol("eps", positive=True)
+GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size
+
+
+def optimizer_name(optimizer: object) -> str:
+    """The name of an optimizer given by name or as an object; ``ValueError`` for any other, with those allowed."""
+    if isinstance(optimizer, SGD):
+        return "momentum" if optimizer.momentum else "sgd"
+    name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+    if name.lower() not in OPTIMIZERS:
+        raise ValueError(f"optimizer: got {short(optimizer)}; expected {', '.join(map(repr, OPTIMIZERS))}, or an "
+                         "object such as tp.SGD() or tp.SignSGD(): only of these the size of an update is known")
+    return name.lower()
+
+
+def decay_kind(optimizer: object) -> str:
+    """What the weight decay of an optimizer does, as ``Settings`` has it; "decoupled" of names, and without one."""
+    if not getattr(optimizer, "weight_decay", 0):
+        return "decoupled"
+    if getattr(optimizer, "independent", False):
+        return "independent"
+    return "decoupled" if getattr(optimizer, "decoupled", True) else "coupled"
+
+
+@lru_cache(maxsize=None)
+def direction(name: str) -> sp.Expr:
+    """What the learning rate multiplies at the second step, as a function of ``GRADIENTS`` and ``EPS``."""
+    if name in ("adam", "adamw"):
+        beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
+        return _written(Adam(1, beta1, beta2, EPS))
+    if name == "lion":
+        return _written(Lion())
+    if name in ("signsgd", "muon", "normalizedsgd"):  # of a single weight both are the sign, and all have degree 0
+        return _written(SignSGD())
+    return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
+
+
+def _written(opt: SGD | SignSGD | Lion | Adam) -> sp.Expr:
+    """The step that the builder writes for a single weight."""
+    weight, gradient = Family(Scalar, "W"), Family(Scalar, "g")
+    known = {buffer_of(weight)[0]: sp.Integer(0), **{gradient[k]: g for k, g in enumerate(GRADIENTS)}}
+    for step in range(len(GRADIENTS)):
+        for assign in update(opt, Trainable(weight, (), gradient[t], sp.Integer(1))):
+            known[assign.target.subs(t, step)] = assign.value.subs(t, step).doit().xreplace(known)
+    last = len(GRADIENTS)
+    return multiplied_out(known[weight[last - 1]] - known[weight[last]])
+
+
+def direction_power(optimizer: object, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
+    """The size of the direction, L^-(this): a for SGD, max(0, a - e) for Adam, by the leading term."""
+    return _direction_power(optimizer_name(optimizer), gradient, eps)
+
+
+@lru_cache(maxsize=4096)
+def _direction_power(name: str, gradient: sp.Expr, eps: sp.Expr | None) -> sp.Expr:
+    found = direction(name)
+    sizes = {g: gradient for g in GRADIENTS}
+    return leading_power(found.subs(EPS, 0), sizes) if eps is None else leading_power(found, {**sizes, EPS: eps})
+
+
+def update_power(optimizer: object, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None,
+                 beside: sp.Expr | None = None) -> sp.Expr:
+    """g_W: one update moves the weights by L^-g_W. Source: Tensor Programs VI, Definition 4.1.
+
+    beside: the size of another term that enters the optimizer with the gradient. It takes no part in the move, but
+    where it is the larger one the direction is its own, and the gradient changes it by the gradient's share (exactly
+    so for SGD, which then moves as without it).
+    """
+    entering = gradient if beside is None else sp.Min(gradient, beside)
+    return sp.expand(rate + gradient - entering + direction_power(optimizer, entering, eps))
+
+
+def eps_dominates(optimizer: object, gradient: sp.Expr, eps: sp.Expr | None) -> bool:
+    """Is eps so much larger than the gradients that it changes the size of the direction?"""
+    return bool(direction_power(optimizer, gradient, eps) != direction_power(optimizer, gradient))
+
+
+def faithful_rate(optimizer: object, moved: sp.Expr, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
+    """The learning rate c whose updates are of size L^-moved, what enters the optimizer being of order one.
+
+    Raises ``ValueError`` where no learning rate is faithful: where eps dominates the gradients, what enters Adam is
+    small beside its constant, and its direction is linear whatever the learning rate.
+    """
+    numeric = all(symbolic(value).is_number for value in (gradient, eps or 0))
+    if numeric and eps_dominates(optimizer, gradient, eps):
+        raise NotCovered(f"eps: got L^({-symbolic(eps)}) for gradients of size L^({-gradient}); "
+                         f"{optimizer_name(optimizer)} has no faithful learning rate there; expected an eps of at "
+                         "most the size of the gradients")
+    return moved - direction_power(optimizer, gradient, eps)
+
+
+def decay_power(optimizer: object, rate: sp.Expr, decay: sp.Expr, gradient: sp.Expr, eps: sp.Expr | None = None,
+                init: sp.Expr = sp.Integer(0), kind: str = "decoupled") -> sp.Expr:
+    """The share of a weight, L^-(this), that one step's decay takes; ``init``: weights start at the size L^-init.
+
+    kind: "decoupled" W <- (1 - lr decay) W, "independent" W <- (1 - decay) W, "coupled" decay W enters the optimizer
+    beside the gradient.
+    """
+    if kind == "independent":
+        return decay
+    if kind == "decoupled":
+        return rate + decay
+    return sp.expand(update_power(optimizer, decay + init, rate, eps, beside=gradient) - init)
+
+
+def decay_fate(power: sp.Expr) -> str:
+    """What becomes of rho_t = (1 - decay L^-power)^t at a fixed step: "dies out", "visible" or "explodes"."""
+    depth, decay = sp.symbols("L decay", positive=True)
+    shrink = sp.limit(1 - decay * depth**-power, depth, sp.oo)
+    return "explodes" if shrink.is_infinite else "visible" if shrink.has(decay) else "dies out"

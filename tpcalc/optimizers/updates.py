@@ -1,0 +1,83 @@
+"""Optimizer steps as statements of the language."""
+
+from __future__ import annotations
+
+from typing import Union
+
+import sympy as sp
+
+from .._checks import exact, short
+from ..errors import NotCovered
+from ..programs.algebra import multiplied_out
+from .entrywise import Entrywise
+from ..programs.indices import t
+from ..programs.language import Family, NonlinearOuter, Outer, Scalar
+from .muon import Muon
+from .normalized import NormalizedSGD
+from .sgd import SGD, kept
+from .polar import Polar
+from ..programs.program import Assign
+from ..programs.trainable import Trainable, buffer_of
+
+Optimizer = Union[SGD, NormalizedSGD, Muon, Entrywise]
+ETA = Family(Scalar, "eta", r"\eta")
+
+
+def require_optimizer(opt: object) -> None:
+    """Raise ``ValueError`` for what is neither a tp.SGD nor a tp.NormalizedSGD nor what ``Entrywise`` asks for."""
+    entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
+        callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
+    if not isinstance(opt, (SGD, NormalizedSGD)) and not entrywise:
+        raise ValueError(f"opt: got {short(opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, a "
+                         "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
+
+
+def schedule_rates(opt: Optimizer) -> tuple[Scalar, ...]:
+    """The learning rates that the program is given: those of a schedule."""
+    return (ETA[t],) if isinstance(opt.lr, tuple) else ()
+
+
+def start(opt: Optimizer, one: Trainable) -> list[Assign]:
+    """What is set before the first step."""
+    has_buffer = isinstance(opt, SGD) and opt.momentum
+    own = [] if one.initial is None else [Assign(one.family[(0, *one.at)], one.initial)]
+    return [*own, *([Assign(buffer_of(one.family)[(0, *one.at)], sp.Integer(0))] if has_buffer else [])]
+
+
+def update(opt: Optimizer, one: Trainable) -> list[Assign]:
+    """The statements of one optimizer step for a family; raises ``ValueError`` for a tp.NormalizedSGD, whose numbers
+    ``NormalizedSGD.applied`` writes first."""
+    if isinstance(opt, NormalizedSGD):
+        raise NotCovered(f"opt: got {opt!r}; norms of gradients are written for the matrices of a tp.ResNet or a "
+                         "tp.Transformer; expected a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
+    rate = one.rate * (ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr))
+    return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_directed_update(opt, rate, one)]
+
+
+def _directed_update(opt: Muon | Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
+    """W_{t+1} = (1 - lr decay) W_t - lr g direction, or 1 - decay in front, entry by entry, or of whole matrices."""
+    direction = opt.direction(lambda k: one.gradient.subs(t, k), t)
+    moved = NonlinearOuter(direction) if direction.has(Outer) and not direction.has(Polar) else direction
+    left = multiplied_out(kept(opt, rate, exact("weight_decay", opt.weight_decay)) * one.family[(t, *one.at)])
+    return Assign(one.family[(t + 1, *one.at)], left - rate * one.size * moved)
+
+
+def _linear_update(opt: SGD, rate: sp.Expr, one: Trainable) -> list[Assign]:
+    statements: list[Assign] = []
+    buffer, at = buffer_of(one.family), one.at
+
+    def named(value: sp.Expr) -> sp.Expr:
+        statements.append(Assign(buffer[(t + 1, *at)], value))
+        return buffer[(t + 1, *at)]
+
+    new, _ = opt.step(1 - sp.KroneckerDelta(t, 0), rate, one.family[(t, *at)], one.size * one.gradient,
+                      buffer[(t, *at)], lambda _, name: exact(name, getattr(opt, name)), named)
+    return [*statements, Assign(one.family[(t + 1, *at)], sp.expand(new))]
+
+
+def title(opt: Optimizer) -> str:
+    """An optimizer in words."""
+    extras = [word for word, there in (("momentum", getattr(opt, "momentum", 0)),
+                                       ("Nesterov", getattr(opt, "nesterov", False)),
+                                       ("weight decay", opt.weight_decay)) if there]
+    return type(opt).__name__ + (" with " + ", ".join(extras) if extras else "")

@@ -1,0 +1,1 @@
+"""Pages: documents, tables and figures as text, HTML and LaTeX."""

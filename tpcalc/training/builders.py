@@ -1,0 +1,243 @@
+"""Builders: from a network, an optimizer and a depth scaling to the Tensor Program of its training."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import sympy as sp
+
+from .._checks import exact, flag, instance, short, symbolic
+from ..errors import NotCovered
+from ..scaling import DepthScaling, Parametrization, Scaling
+from ..programs.backprop import Backward, Gradient, backpropagate
+from ..programs.blocks import named_family
+from ..optimizers.clipped import Clipped
+from ..programs.indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
+from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
+from ..optimizers.muon import Muon
+from ..models.network import NETWORKS, Layer, Network
+from ..optimizers.normalized import NormalizedSGD
+from ..optimizers.sgd import SGD
+from ..models.positions import at_positions
+from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.trainable import Trainable
+from ..optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, title, update
+
+MOST = 10**5   # outputs of a program that is written out
+UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
+
+
+def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
+            probes: int = 0) -> Program:
+    """The training of ``net`` by ``opt`` at ``scale``, on one sample a step, or a batch of B.
+
+    d_in, d_out: dimensions of a sample's input and output. Several add an index to what is given and read: the stream
+    starts as sum_j xi[t, i, j] U[j], outputs are f[t, i, o] = mean(nV[o] x) and targets y[t, i, o]. probes: how many
+    samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; with ``batch``.
+    The samples of a tp.Transformer are sequences of P positions p, each with a stream, an output and a target of its
+    own; the loss of a sample is the sum over them.
+
+    scale: with a ``tp.Parametrization`` every matrix, and the ends where they are trained, may have an update exponent
+    of its own; powers of the width must be muP's, in which the language writes them.
+
+    alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
+    scalars. The backward pass is derived from the forward one. Source: Tensor Programs VI, Program 1
+    [tensor_programs_vi/program_1], with the depth scaling of its section 4 and the updates of appendix F
+    [tensor_programs_vi/parameter_update].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> program = tp.program(net, opt, scale)
+    >>> [v.name for v in program.matrices]
+    ['W']
+    """
+    instance("net", net, Network, NETWORKS)
+    whole = branch_scaling(net, opt, scale)
+    clipped, opt = (opt, opt.opt) if isinstance(opt, Clipped) else (None, opt)
+    require_optimizer(opt)
+    batch = flag("batch", batch)
+    _require_sizes(batch, d_in, d_out, probes)
+    require_embedding_readout(net, opt, scale, d_in, d_out)
+    eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
+    sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
+    U, nV = Family(Vector, "U"), Family(Vector, "nV")
+    xi, f, chi = Family(Scalar, "xi", r"\xi"), Family(Scalar, "f"), Family(Scalar, "chi", r"\chi")
+    trained = net.train_embedding_readout
+    into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
+    when = (t,) if trained else ()
+    ties = net.ties_embedding_readout
+    read_in, read_out = U[(*when, *into)], (U if ties else nV)[(*when, *out)]
+    given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
+    answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
+
+    layer, streams = net.layer(sample, UNIT), net.streams
+    require_vectors_taken(net, opt, scale)
+    back = _backward_pass(layer, streams, sample, trained)
+    upward, downward = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
+                        for part in (layer.statements, back.statements))
+    every = net.positions and POSITIONS  # as many as the size says, where there are any
+    read, known = net.read((*sample, L)), {s.target for s in back.statements}
+    asked = [(s, weight) for s, weight in zip(streams, net.readout) if gradient_name(s[(*sample, l - 1)]) in known]
+    forward: list[Statement] = [
+        *_each(p, every, *(Assign(stream[(*sample, 0)], _total(given * read_in, j, d_in)) for stream in streams)),
+        Loop(l, sp.Integer(1), L, upward),
+        *_each(p, every, *_each(o, d_out, Assign(answer, Mean(read_out * read))))]
+    backward: list[Statement] = [
+        *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
+        *_each(p, every, *(Assign(gradient_name(stream[(*sample, L)]), weight * _total(signal * read_out, o, d_out))
+                           for stream, weight in asked)),
+        Loop(l, L, sp.Integer(1), downward, descending=True)]
+
+    def mean(expression: sp.Expr) -> sp.Expr:
+        """Over the batch, of sums over positions."""
+        for index in sorted({p, m} & expression.free_symbols, key=str, reverse=True):
+            expression = sp.Sum(expression, (index, 0, POSITIONS - 1))
+        return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
+
+    def size_of(name: str, power: int) -> sp.Expr:
+        """The size of one update. What enters the stream times eps, once, has that kept out of its gradient, and moves
+        by g; what does times another power moves so that it changes the stream by eps g as well."""
+        return scale.step_size(net.whole(name), L) * (whole.sign * eps) ** (1 - power)
+
+    trainables = [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
+                  for one, parts in _per_parameter(back.gradients).items()]
+    start_of_all = sp.Add(*(gradient_name(stream[(*sample, 0)]) for stream, _ in asked))
+    into_stream, out_of_it = given * start_of_all, signal * read
+    reading = Trainable(U, into, mean(into_stream + out_of_it.subs(o, j) if ties else into_stream),
+                        scale.step_size("U", L))
+    writing = Trainable(nV, out, mean(out_of_it), scale.step_size("nV", L))
+    before: list[Statement] = []
+    updates: list[Statement] = []
+    if clipped is not None:
+        updates, trainables, (reading, writing) = clipped.applied(trainables, (reading, writing))
+    if isinstance(opt, NormalizedSGD):
+        before, updates, trainables = opt.applied(trainables)
+    moving = opt.linear if isinstance(opt, NormalizedSGD) else opt
+    for kept, of in ((before, start), (updates, update)):
+        statements = tuple(s for one in trainables for s in of(moving, one))
+        kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
+        for index, size, one in ((j, d_in, reading), *(() if ties else ((o, d_out, writing),))) if trained else ():
+            kept += _each(index, size, *of(moving, one))
+    body: tuple[Statement, ...] = (*forward, *backward, *updates)
+    if probes:
+        body = (Loop(i, sp.Integer(0), BATCH + probes - 1, tuple(forward)),
+                Loop(i, sp.Integer(0), BATCH - 1, tuple(backward)), *updates)
+    elif batch:
+        body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
+    looked_at = {index for s in (*layer.statements, *back.statements) for index in (*s.target.free_symbols, *s.bound)}
+    roles = {t: "clock", l: "layer", **({i: "sample"} if batch else {}),
+             **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width"),
+             **dict.fromkeys([*([p] if every else []), *({m} & looked_at)], "position")}
+    meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
+               **({POSITIONS: "is the number of positions"} if every else {})}
+    ends = (read_in,) if ties else (read_in, read_out)
+    named = f"{net.title}, {title(opt)}" + (", clipped" if clipped else "")
+    return Program(named, tuple(end.subs(t, 0) for end in ends),
+                   tuple(one.family[(0, l)] for one in trainables if one.initial is None),
+                   (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
+                   (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
+
+
+def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
+    """The scaling of a network's branches; raises ``ValueError`` for what is none, for names of matrices that are not
+    the network's, and for powers of the width other than muP's."""
+    if isinstance(scale, DepthScaling):
+        return scale
+    instance("scale", scale, Parametrization, "a tp.DepthScaling or a tp.Parametrization")
+    how = isinstance(opt, SGD), net.train_embedding_readout
+    scale.over(net.trained_of_block, *how)
+    scale.require_mup(*how)
+    return scale.scaling
+
+
+def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
+    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these, trained
+    embedding and readout and matrices in parts with an optimizer of matrices."""
+    if isinstance(opt, (Muon, NormalizedSGD)):
+        net.require_no_vectors(f"{opt!r}, which moves matrices,")
+        if net.train_embedding_readout:
+            raise NotCovered(f"opt: got {opt!r} with train_embedding_readout=True; {type(opt).__name__} moves "
+                             "matrices, embedding and readout are vectors; expected frozen ones")
+        if net.narrow is not net:
+            raise NotCovered(f"opt: got {opt!r} for {net!r}; it moves a matrix as a whole, and those of a wide "
+                             "hidden layer are known in parts; expected mlp_ratio=1")
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
+        net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
+
+
+def require_embedding_readout(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:
+    """Raise ``ValueError`` for what embedding and readout cannot differ in where they are one."""
+    if not net.ties_embedding_readout:
+        return
+    if d_in != d_out:
+        raise ValueError(f"tied: got True with {d_in} inputs and {d_out} outputs; the readout is the embedding; "
+                         "expected as many of both")
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
+        raise NotCovered(f"scale: got {short(scale)} with tied=True; one array cannot have the powers of n of an "
+                         "embedding and of a readout; expected 'muP' in width, where they are alike")
+    if scale.update_exponent("U") != scale.update_exponent("nV"):
+        raise NotCovered(f"scale: got {short(scale)} with tied=True, and update exponents of embedding and "
+                         "readout that differ; expected the same for both")
+
+
+def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
+    for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+            raise ValueError(f"{name}: got {size!r}; expected a whole number of at least {least}")
+        if size > MOST:
+            raise ValueError(f"{name}: got {short(size)}; a program has a statement for each; expected {MOST}")
+    if probes and not batch:
+        raise ValueError(f"probes: got {probes} with batch=False; expected probes beside a batch (of 1, too)")
+
+
+def gradient_name(v: Vector | Scalar) -> sp.Expr:
+    """dx[t, l] for x[t, l]."""
+    return named_family(type(v), "d" + v.name)[v.indices]
+
+
+def _total(value: sp.Expr, index: sp.Symbol, size: int) -> sp.Expr:
+    """The sum over inputs or outputs, where there are several."""
+    return sp.Sum(value, (index, 0, size - 1)) if size > 1 else value
+
+
+def _each(index: sp.Symbol, size: int | sp.Symbol | None, *statements: Statement) -> list[Statement]:
+    """The statements for all inputs, outputs or positions, where there are several."""
+    return [Loop(index, sp.Integer(0), symbolic(size) - 1, statements)] if size not in (None, 1) and statements else [
+        *statements]
+
+
+def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr, ...],
+                   trained_embedding_readout: bool) -> Backward:
+    """The backward pass of a layer; with frozen ends, of those streams alone whose gradients layers learn from."""
+    before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
+    back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
+                         layer.vectors)
+    if trained_embedding_readout or len(streams) == 1:
+        return back
+    makes = {s.target: s.value.atoms(Vector, Scalar) for s in back.statements}
+    onwards = {gradient_name(new): gradient_name(old) for new, old in zip(after, before)}
+    wanted, open_ = set(), [v for one in back.gradients for v in one.value.atoms(Vector, Scalar)]
+    while open_:
+        v = open_.pop()
+        if v not in wanted:
+            wanted.add(v)
+            open_ += [*makes.get(v, ()), *([onwards[v]] if v in onwards else [])]
+    return Backward([s for s in back.statements if s.target in wanted], back.gradients)
+
+
+def _per_parameter(gradients: list[Gradient]) -> dict[Matrix | Vector, list[Gradient]]:
+    """The gradients of every matrix and trained vector, one for every place where it stands, in forward order."""
+    found: dict[Matrix | Vector, list[Gradient]] = {}
+    for one in reversed(gradients):
+        found.setdefault(one.of, []).append(one)
+    return found
+
+
+def _trainable(of: Matrix | Vector, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],
+               size: Callable[[str, int], sp.Expr], sign: int) -> Trainable:
+    """A parameter under training, without the power of the branch multiplier that all its gradient's parts share."""
+    power = min(sp.degree(one.factor, UNIT) for one in parts)
+    total = sp.Add(*(one.factor / UNIT**power * one.value for one in parts))
+    initial = None if isinstance(of, Matrix) else sp.Integer(1)
+    family = Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
+    return Trainable(family, (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)

@@ -1,0 +1,261 @@
+"""``recipe``: the multipliers to set, solved from the sizes that updates must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+import sympy as sp
+
+from .. import _checks
+from .._shown import Short
+from .._text import Aligned
+from ..derivations.printing import latex
+from ..errors import NotCovered
+from ..scaling import DepthScaling, Parametrization, Powers
+from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
+from ..scaling.powers import as_power as written
+from ..models import ResNet
+from ..training.by_parameter import BRANCH, LAST
+from ..optimizers.faithful import DECAYS, optimizer_name
+from ..models.networks import NETWORKS, Network
+from ..training.settings import WITH_EPS, Settings
+from .blocks import realized_settings, set_on_block
+from .named import LAYER, NAMED, NamedRecipe
+
+MEANING = {
+    "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
+    "multiplier": "multiplier of the matrix", "eps": "Adam's eps", "weight_decay": "weight decay",
+    **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
+
+MATRIX = "W"  # of a block of one matrix
+
+
+@dataclass(frozen=True, repr=False)
+class Recipe(Short, Aligned):
+    """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
+
+    settings: the powers of the depth multiplier, depth / base_depth, for every matrix; decays: those of the weight
+    decay, for every kind that then stays visible; changes: what is different from what was audited, a sentence each;
+    caveat: what of the source's blocks verdicts are not about.
+
+    >>> import tpcalc as tp
+    >>> tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12).factors["branch"]
+    0.3535533905932738
+    """
+
+    name: str
+    settings: Settings
+    decays: dict[str, sp.Expr]
+    changes: tuple[str, ...] = ()
+    depth: int | None = None
+    base_depth: float = 1
+    source: str = ""
+    caveat: str = ""
+
+    @property
+    def depth_multiplier(self) -> float:
+        """depth / base_depth; ``ValueError`` where no depth was given."""
+        if self.depth is None:
+            raise ValueError("depth: got None; expected a whole number of at least 1, as in tp.recipe(depth=96)")
+        return self.depth / self.base_depth
+
+    @property
+    def powers(self) -> dict[str, sp.Expr]:
+        """Powers of the depth multiplier by name, those of the last matrix of a branch; of the weight decay one for
+        every kind that is visible."""
+        decays = {f"weight_decay_{kind}": power for kind, power in self.decays.items()}
+        return {**self.settings.said(self.settings.names[-1]), **decays}
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """The powers as numbers at ``depth``."""
+        return {name: self.depth_multiplier ** float(power) for name, power in self.powers.items()}
+
+    def latex(self) -> str:
+        """The factors as lines of an ``aligned`` environment."""
+        base = "L" if self.depth is None else r"\left(L / L_0\right)"
+        return " \\\\\n".join(rf"\text{{{MEANING[name]}}} &\propto {base}^{{{latex(power)}}}"
+                              for name, power in self.powers.items())
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}, {self.settings.optimizer}" + (
+            "" if self.depth is None else f": depth {self.depth}, {self.depth_multiplier:g} times {self.base_depth}")]
+        for name, power in self.powers.items():
+            factor = "" if self.depth is None else f"  x {self.factors[name]:.6g}"
+            lines.append(f"  {MEANING[name]:<36} L^({power}){factor}")
+        return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
+
+
+@dataclass(frozen=True, repr=False)
+class MatrixRecipe(Short):
+    """The powers of L to set for every matrix of a block, for one optimizer; ``factors``: as numbers at ``depth``.
+
+    >>> import tpcalc as tp
+    >>> print(tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), optimizer="sgd"))
+    W1: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix L
+    W2: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix 1
+    """
+
+    settings: Settings
+    depth: int | None = None
+    base_depth: float = 1
+
+    @property
+    def factors(self) -> dict[str, dict[str, float]]:
+        """What to multiply the settings of a network of depth ``base_depth`` with, by matrix and setting."""
+        if self.depth is None:
+            raise ValueError("depth: got None; expected a whole number of at least 1, as in tp.recipe(depth=96)")
+        ratio = self.depth / self.base_depth
+        return {name: {key: ratio ** float(size) for key, size in self.settings.said(name).items()}
+                for name in self.settings.powers}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: " + ", ".join(
+            f"{MEANING[key]} {written(size)}" for key, size in self.settings.said(name).items())
+            for name in self.settings.powers)
+
+
+def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
+           depth: int | None = None, base_depth: float = 1) -> Recipe:
+    """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
+
+    "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
+    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers
+    of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
+    published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
+    then assumed of the weight decay. Raises ``ValueError`` for unknown names and optimizers, a depth that is not a
+    whole number, and recipes that no power of L for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and
+    Claim 5.5; for the others ``.source``.
+
+    >>> import tpcalc as tp
+    >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
+    0.125
+    """
+    if depth is not None:
+        depth = _checks.positive_integer("depth", depth)
+    base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
+    if isinstance(name, Parametrization) and name.parameters is None and name.own:
+        raise ValueError(f"name: got {_checks.short(name)}, which has an exponent for every matrix; expected one "
+                         "for all of them, tp.theory.matrix_recipe has the others")
+    entry = of_powers(name)
+    asked = None if optimizer is None else optimizer_name(optimizer)
+    decays: dict[str, sp.Expr] = {}
+    if entry.target is not None:
+        found = set_on_block(entry, asked or "adam")
+        decays = {kind: power for kind in DECAYS if (power := found.visible_decay(MATRIX, kind)) is not None}
+    else:
+        found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer or "adam"))
+    assumed = "" if asked is None else assumed_of_decay(entry, asked)
+    return Recipe(entry.name, found, decays, depth=depth, base_depth=base_depth, source=entry.source,
+                  caveat="; ".join(filter(None, (entry.caveat, assumed))))
+
+
+def published_optimizer(entry: NamedRecipe, optimizer: str) -> str:
+    """An optimizer that a recipe is taken for as published; Adam and AdamW have one recipe.
+
+    Raises ``ValueError`` for one that it was not published for.
+    """
+    if entry.optimizer and optimizer != entry.optimizer and not {optimizer, entry.optimizer} <= set(WITH_EPS):
+        raise ValueError(f"optimizer: got {optimizer!r}, for which {entry.name!r} was not published; expected its "
+                         f"own, which print(tp.named_recipes()[{entry.name!r}]) names, or a recipe that is solved for "
+                         "any optimizer: " + ", ".join(repr(one.name) for one in NAMED if one.target is not None))
+    return optimizer
+
+
+def assumed_of_decay(entry: NamedRecipe, optimizer: str) -> str:
+    """What is assumed of the weight decay of a recipe that is taken as published, "" where it was published for this
+    optimizer and says it.
+
+    >>> assumed_of_decay(named_recipe("completep"), "adam")
+    "'completep' has a decoupled weight decay, and adam is assumed to have none"
+    """
+    if entry.powers is None:
+        return ""
+    if all(one.decay is None for one in entry.powers.values()):
+        return f"{entry.name!r} says nothing of weight decay, which is assumed to be left as it is"
+    if optimizer == "adam":
+        article = "an" if entry.decay == "independent" else "a"
+        return f"{entry.name!r} has {article} {entry.decay} weight decay, and adam is assumed to have none"
+    if entry.decay == "independent":
+        return (f"{entry.name!r} has a weight decay that is not multiplied by the learning rate; that of {optimizer}, "
+                "which is, is assumed to take the same share of a weight")
+    return ""
+
+
+def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:
+    """The data of a recipe that powers of L for every matrix say; ``ValueError`` for others, with what is in the way.
+
+    >>> of_powers("gpt-2").block
+    'attention and MLP, norms before'
+    """
+    entry = named_recipe(name)
+    if entry.outside:
+        raise ValueError(f"name: got {name!r}, {entry.outside}; expected other recipes, tp.named_recipes() "
+                         "judges it")
+    return entry
+
+
+def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
+    """The data of a named recipe, or of a depth scaling, or of powers of L by role, that stands for one.
+
+    Raises ``ValueError`` with the names there are, and for scalings whose constants are not 1, whose matrices have
+    exponents of their own, or which are not muP in width.
+
+    >>> from tpcalc.scaling import Powers
+    >>> named_recipe(Parametrization(depth={"*": Powers(lr={"L": -1}), "last": Powers(init={"L": "-1/2"})})).name
+    'powers of *, last'
+    """
+    if isinstance(name, Parametrization):
+        if name.of_depth_alone and name.width == "muP":
+            return _by_role(name.parameters or {})
+        if name.parameters is not None or name.own or not name.is_mup(ends=False):
+            raise ValueError(f"name: got {_checks.short(name)}; expected one exponent for all matrices, and muP in "
+                             "width")
+        name = name.scaling
+    if isinstance(name, DepthScaling):
+        name.require_numbers()
+        if name.branch != 1 or name.base_depth != 1:
+            raise ValueError(f"name: got {name!r}; expected powers alone, with the constants branch=1 and "
+                             "base_depth=1")
+        return NamedRecipe(f"alpha = {name.alpha}, gamma = {name.gamma}", "a depth scaling", "as given", target=name)
+    name = _checks.choice("name", name, (one.name for one in NAMED))
+    return next(one for one in NAMED if one.name == name)
+
+
+def _by_role(given: Mapping[str, Powers]) -> NamedRecipe:
+    """Powers of L of what branches end with and of all others, as a recipe."""
+    if not set(given) <= {BRANCH, LAST, "*"}:
+        raise NotCovered(f"name: got powers of {', '.join(given)}; expected those of '*' and of {LAST!r}, what "
+                         f"branches end with, for any matrices of layers, and a multiplier for {BRANCH!r}")
+    return NamedRecipe(f"powers of {', '.join(given)}", "powers by role", "as given", given, optimizer="", block=LAYER)
+
+
+def matrix_recipe(scale: Parametrization, optimizer: object = None, depth: int | None = None,
+                  base_depth: float = 1, net: Network | None = None) -> MatrixRecipe:
+    """The powers that realize exponents matrix by matrix: every matrix has a gradient of its own and its own rate.
+
+    scale: a ``tp.Parametrization`` with an exponent for every matrix of a block, {"alpha": ..., "W1": ...}; optimizer:
+    "adam" where none is given; depth, base_depth: as in ``tp.recipe``; net: whose matrices these are, default a block
+    that is a product of them. Raises ``ValueError`` for anything else, powers by parameter and one gamma for all
+    matrices included. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5.
+
+    >>> import tpcalc as tp
+    >>> scale = tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1})
+    >>> tp.theory.matrix_recipe(scale, "sgd", depth=4).factors["W2"]["branch"]
+    0.25
+    """
+    if not isinstance(scale, Parametrization):
+        raise ValueError(f"scale: got {_checks.short(scale)}; expected a tp.Parametrization")
+    depth = _checks.positive_integer("depth", depth) if depth is not None else None
+    base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
+    rule = "adam" if optimizer is None else optimizer_name(optimizer)
+    own = [name for name in scale.own if name not in EMBEDDING_READOUT_FAMILIES]
+    if not own:
+        raise ValueError(f"scale: got {scale!r}, which names no matrix; expected an exponent for every matrix of a "
+                         "block, {'alpha': ..., 'W1': ...}")
+    if net is None:
+        net = ResNet() if own == [MATRIX] else ResNet("linear", "mlp", matrices=max(len(own), 2))
+    _checks.instance("net", net, Network, f"{NETWORKS} or None")
+    scale.over(net.trained_of_block, ends=False)  # refuses names that are not the network's
+    return MatrixRecipe(realized_settings(net, rule, scale), depth, base_depth)

@@ -1,0 +1,7 @@
+"""Which scalings work, and why: verdicts from derived exponents, and measured ones beside them."""
+
+from .classify import classify as classify
+from .interactions import Interaction as Interaction, interactions as interactions
+from .matrices import MatrixVerdict as MatrixVerdict
+from .network_sizes import NetworkSizes as NetworkSizes
+from .verdict import Verdict as Verdict

@@ -1,0 +1,156 @@
+"""The programs whose powers of L are counted: a training as it is, and of a transformer one that has its powers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Sequence, Union
+
+import sympy as sp
+
+from .._checks import short
+from ..errors import NotCovered
+from ..scaling import Scaling
+from ..optimizers import SGD
+from ..models import ResNet, Transformer
+from ..programs.blocks import Block, Branch, block_name
+from ..training.builders import program
+from ..training.carried import carried
+from ..models.convolution import Convolution
+from ..programs.from_zero import from_zero
+from ..programs.indices import L, m, p
+from ..programs.language import MatVec, Mean
+from ..programs.one_position import TWO, one_position
+from ..programs.program import Program
+from ..optimizers.updates import Optimizer
+
+Judged = Union[ResNet, Transformer]
+# Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
+ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
+
+# What a verdict on a transformer takes for granted, in its own words.
+ASSUMED = (f"heads of one coordinate and {TWO} positions stand for all head_dim, queries_per_key and positions that "
+           "stay as L grows; scale_power is a constant there")
+
+# And of a hidden layer that is wider than the stream.
+WIDE = "hidden layers as wide as the stream stand for all mlp_ratio that stay as L grows"
+
+# And without a norm: x' = x^2 blows up at a finite layer time, a later one for smaller inputs.
+UNNORMED = ("there is no norm, and inputs and learning rates are so small that the stream does not blow up at a finite "
+            "layer time where a sublayer grows faster than linearly in it, as products of vectors do")
+
+# And with norms of q and k, which heads of one coordinate would make signs.
+NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all heads' stands for q over that of its "
+          "own head; both are odd, bounded, and the same where q is multiplied by a number")
+
+
+@dataclass(frozen=True, repr=False)
+class FromZero(Transformer):
+    """A transformer some of whose matrices, ``zero``, start at 0."""
+
+    zero: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, net: Transformer, names: Sequence[str]) -> FromZero:
+        """Raises ``ValueError`` for names that are not those of its matrices, and where norms would divide 0 by 0."""
+        known = net.matrices_of_block
+        if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name in known for name in names):
+            raise ValueError(f"from_zero: got {short(names)}; expected a tuple of some of "
+                             f"{', '.join(map(repr, known))}")
+        found = cls(**{f.name: getattr(net, f.name) for f in fields(net)}, zero=tuple(sorted(set(names))))
+        if net.qk_norm and found.is_uniform:
+            raise NotCovered(f"from_zero: got {short(names)} with qk_norm=True, which divides 0 by 0 there; expected "
+                             "qk_norm=False")
+        return found
+
+    @property
+    def is_uniform(self) -> bool:
+        """Does softmax attention begin with scores that are 0?"""
+        return self.attention == "softmax" and not {"Wq", "Wk"}.isdisjoint(self.zero)
+
+
+@dataclass(frozen=True, repr=False)
+class BranchesApart(Transformer):
+    """A transformer whose kinds of branches are multiplied by L^-apart besides, powers in the order of its branches."""
+
+    apart: tuple[sp.Expr, ...] = ()
+
+    @classmethod
+    def of(cls, net: Transformer, alphas: Sequence[sp.Expr]) -> BranchesApart:
+        """That of a network whose branches have these alphas, beside the least of them."""
+        return cls(**{f.name: getattr(net, f.name) for f in fields(Transformer)},
+                   apart=tuple(alpha - min(alphas) for alpha in alphas))
+
+    @property
+    def sublayers(self) -> tuple[Block, ...]:
+        def multiplied(block: Block, power: sp.Expr) -> Block:
+            return lambda b: L**-power * block(b)
+
+        return tuple(map(multiplied, super().sublayers, self.apart))
+
+
+def apart_of(net: Judged) -> dict[str, sp.Expr]:
+    """The power L^-(this) of what multiplies the branch of each parameter, beside the branch multiplier."""
+    if not isinstance(net, BranchesApart):
+        return {}
+    return {name: net.apart[home] for name, home in carried(net).homes.items() if name in net.trained_of_block}
+
+
+def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
+    """The training whose powers of L are those of ``net``'s, each matrix under its own name.
+
+    A transformer's is that of two positions and of heads of one coordinate, softmax being a logistic function of the
+    difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
+    """
+    return program(net, opt, scale) if isinstance(net, ResNet) else one_position(two_positions(net, opt, scale))
+
+
+def helpers_of(net: Judged) -> frozenset[str]:
+    """The names of vectors that the program which is counted has, and the network has not."""
+    stands_in = isinstance(net, Transformer) and net.attention == "softmax"
+    return frozenset((ROW, *OVER.values())) if stands_in else frozenset()
+
+
+def written_out(net: Judged, scale: Scaling) -> Program:
+    """The training by plain SGD in which positions, where there are any, are still two."""
+    return program(net, SGD(), scale) if isinstance(net, ResNet) else two_positions(net, SGD(), scale)
+
+
+def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
+    """The training of two positions and heads of one coordinate, of symbolic P, without exponentials in softmax."""
+    if net.positions < TWO:
+        raise NotCovered(f"positions: got {net.positions}; alone, a position reads itself whatever its scores, "
+                         f"expected for a verdict is at least {TWO}")
+    if isinstance(net.attention, Convolution) and net.mlp is not None:
+        raise NotCovered(f"mlp: got {block_name(net.mlp)} with a convolution; expected for a verdict is None")
+    if net.at_one_position is not None:
+        raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
+                         f"expected {net.at_one_position!r}")
+    attention = net.attention if callable(net.attention) else softmax_of_two(
+        net.causal, net.qk_norm, isinstance(net, FromZero) and net.is_uniform)
+    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, attention=attention, qk_norm=False)
+    written = program(alike, opt, scale)
+    return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
+
+
+def softmax_of_two(causal: bool, qk_norm: bool = False, uniform: bool = False) -> Block:
+    """Softmax attention of heads of one coordinate at two positions, the second of which reads both.
+
+    The share of one of two scores is (1 + tanh((score - other)/2))/2, and the difference of the scores of a row is
+    twice one of them less their sum. qk_norm: q over its root mean square in a head is an odd function of the head's q,
+    bounded, and unchanged where q is multiplied by a number; so is tanh of a coordinate of q over the root mean square
+    of all of them. uniform: scores begin at 0, and softmax is linear in them as long as they do not grow beyond order
+    one, where all powers of a score are of the largest one's order.
+    """
+    def softmax(b: Branch) -> sp.Expr:
+        q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
+                   for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        if qk_norm:
+            q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Mean(one**2)))))
+                    for name, one in (("q", q), ("k", k)))
+        score = b.let("score", q * b.other(k))
+        differs = score - b.let_total(ROW, score) / 2
+        share = (1 + (differs if uniform else sp.tanh(differs))) / 2
+        if causal:
+            share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
+        return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
+    return softmax
