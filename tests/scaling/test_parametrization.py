@@ -80,3 +80,11 @@ def test_names_are_those_of_the_network():
         tp.Parametrization(tp.WidthScaling([0, 0, 1, 0], [0, 0, 0, 0], 0)).width_scaling
     with pytest.raises(ValueError, match="powers by parameter, of which a network and its optimizer make exponents"):
         tp.Parametrization(depth={"W": tp.Powers(lr={"L": -1})}).scaling
+
+
+def test_a_size_is_named_once_and_a_setting_is_one():
+    with pytest.raises(ValueError, match="expected each size once, as a symbol or by its name"):
+        tp.Powers(lr={"L": 1, sp.Symbol("L"): 2})
+    with pytest.raises(ValueError, match="setting: got 'rate'; expected 'multiplier', 'init', 'lr', 'eps', 'decay'"):
+        tp.Powers(lr={"L": 1}).of("rate", "L")
+    assert tp.Powers(lr={sp.Symbol("L"): 2}).of("lr", "L") == 2

@@ -8,7 +8,7 @@ from typing import Iterator, Mapping, TypeVar
 import sympy as sp
 
 from .._types import Value
-from .._checks import exponent, short
+from .._checks import choice, exponent, short
 
 V = TypeVar("V")
 ROLES = ("input", "hidden", "output")
@@ -46,7 +46,7 @@ class Powers:
     learning rate; eps: of Adam's eps, None one that is negligible; decay: of the weight decay, None without one, or
     where a step of the optimizer's takes the same share of a weight at every size. Each is a mapping from what grows, a
     symbol or its name, to its power; n is the width and L the depth, and what is left out has the power 0. Raises
-    ``ValueError`` for exponents that are not real and finite, and for names that are no identifiers.
+    ``ValueError`` for exponents that are not real and finite, for names that are no identifiers, and for a size that is named twice.
 
     >>> Powers(init={"n": -0.5}, lr={"n": -1, sp.Symbol("L"): "-1/2"})
     Powers(multiplier={}, init={'n': -1/2}, lr={'L': -1/2, 'n': -1}, eps=None, decay=None)
@@ -76,8 +76,9 @@ class Powers:
         return cls(**powers)
 
     def of(self, setting: str, size: str) -> sp.Expr:
-        """The power of a size with which a setting goes."""
-        return (getattr(self, setting) or {}).get(size, sp.Integer(0))
+        """The power of a size with which a setting goes; ``ValueError`` for what is no setting."""
+        name = choice("setting", setting, [one.name for one in fields(self)])
+        return (getattr(self, name) or {}).get(size, sp.Integer(0))
 
     def times(self, other: "Powers") -> "Powers":
         """The powers of a product, setting by setting."""
@@ -105,6 +106,8 @@ def _of_sizes(setting: str, given: Value) -> Frozen[sp.Expr]:
     if not isinstance(given, Mapping) or not all(str(size).isidentifier() for size in given):
         raise ValueError(f"{setting}: got {short(given)}; expected a mapping from what grows, such as \"n\" and \"L\", "
                          "to powers")
+    if len({str(size) for size in given}) < len(given):
+        raise ValueError(f"{setting}: got {short(given)}; expected each size once, as a symbol or by its name")
     found = {str(size): exponent(f"{setting}[{str(size)!r}]", power) for size, power in given.items()}
     return Frozen({size: found[size] for size in sorted(found) if found[size] != 0})
 

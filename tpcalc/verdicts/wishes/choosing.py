@@ -36,7 +36,7 @@ def chosen(pieces: Pieces, wishes: Sequence[Wish], least: tuple[Affine, ...] | N
 
 def _also(pieces: Pieces, found: Sequence[Piece], wishes: Sequence[Wish], more: Wish) -> list[Piece]:
     """The parts of pieces on which one more wish is known to be met."""
-    if more in wishes:
+    if more in wishes or not more.is_counted(pieces.sizes):
         return []
     try:
         return _cut(pieces, found, wishes, more)

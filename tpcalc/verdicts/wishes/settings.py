@@ -130,7 +130,7 @@ class PowerSettings:
             first, *rest = (regime.powers[name, LR] for name in names)
             return [PowerCondition(one - first, Reason(self.symbol((name, LR)), ONE_RATE), True)
                     for name, one in zip(names[1:], rest)]
-        return None if asked in ("visible decay", "eps in proportion") else []
+        return []
 
     def beyond(self, asked: set[str], regime: EpsRegime) -> list[tuple[sp.Expr, bool, Reason]]:
         """What is free beside exponents: expressions that are at least 0, or equal to it."""

@@ -98,8 +98,7 @@ class PowerSizes:
     @property
     def pairs(self) -> Iterable[tuple[str, str]]:
         """Parameters whose updates act together on a block at second order."""
-        raise NotCovered("want: got 'complete', which is counted in depth alone; expected other wishes for a "
-                         "perceptron")
+        raise NotImplementedError
 
     def asked(self, names: Iterable[str], point: Point, inner: Point | None = None) -> Forms:
         """Sizes of these names at a point; inner: towards which ties break."""

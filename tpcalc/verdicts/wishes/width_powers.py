@@ -18,7 +18,7 @@ from ...optimizers import SGD, Muon, NormalizedSGD
 from ...optimizers.faithful import direction_power
 from ...optimizers.updates import Optimizer
 from ...width.layers import LayerPowers, Perceptron, SizedProduct, layer_powers
-from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerCondition, PowerSettings
+from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerSettings
 from .sizes import CHANGES, GROWTH, Form, Forms, PowerSizes, Reason, effect_of, update_of
 
 SAMPLE = "one sample at every step, whose gradients are of rank one, stands for batches that stay as n grows"
@@ -86,9 +86,6 @@ class WidthSizes(PowerSizes):
         sizes = {"x at initialization": inner, "h at initialization": inner, "f at initialization": [output],
                  **{f"h{number} at initialization": [one] for number, one in enumerate(inner, 1)},
                  **dict.fromkeys(GROWTH, []), **dict.fromkeys(CHANGES, moved), "change of f": [last]}
-        if name not in sizes:
-            raise NotCovered(f"want: got a wish for the {name}, which is counted in depth alone; expected others for a "
-                             "perceptron")
         return [one for one in sizes[name] if one is not None]
 
 
@@ -111,12 +108,6 @@ class WidthSettings(PowerSettings):
     def unset(self) -> Mapping[str, str]:
         return {MULTIPLIER: "a number in front of a matrix is one of its initial size and of its learning rate; "
                 "expected 0, and these"}
-
-    def conditions(self, asked: str, regime: EpsRegime) -> list[PowerCondition] | None:
-        if asked in ("visible decay", "eps in proportion"):
-            raise NotCovered(f"want: got {asked!r}, which is counted in depth alone; expected other wishes for a "
-                             "perceptron")
-        return super().conditions(asked, regime)
 
     def in_settings(self, form: Affine, regime: EpsRegime) -> sp.Expr:
         keys = (key for name in self.sizes.trained for key in ((name, INIT), (name, LR)))
