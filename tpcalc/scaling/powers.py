@@ -46,7 +46,8 @@ class Powers:
     learning rate; eps: of Adam's eps, None one that is negligible; decay: of the weight decay, None without one, or
     where a step of the optimizer's takes the same share of a weight at every size. Each is a mapping from what grows, a
     symbol or its name, to its power; n is the width and L the depth, and what is left out has the power 0. Raises
-    ``ValueError`` for exponents that are not real and finite, for names that are no identifiers, and for a size that is named twice.
+    ``ValueError`` for exponents that are not real and finite, for names that are no identifiers, and for a size that is
+    named twice.
 
     >>> Powers(init={"n": -0.5}, lr={"n": -1, sp.Symbol("L"): "-1/2"})
     Powers(multiplier={}, init={'n': -1/2}, lr={'L': -1/2, 'n': -1}, eps=None, decay=None)

@@ -149,8 +149,8 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     sizes = bounds.sizes
     for wish in wished:
         if not wish.is_counted(sizes):
-            raise NotCovered(f"want: got {wish.name!r}, which is counted in powers of L alone; expected other wishes for "
-                             "a perceptron")
+            raise NotCovered(f"want: got {wish.name!r}, which is counted in powers of L alone; expected other wishes "
+                             "for a perceptron")
     wished = tuple(dict.fromkeys([*(WISHES[name] for name in sizes.required), *wished]))
     least = objective(settings, minimize, maximize)
     pieces = Pieces(bounds, settings)
