@@ -19,6 +19,7 @@ from .limits import CompiledLimit as CompiledLimit, DepthLimit as DepthLimit, Li
 from .limits import LimitOutputs as LimitOutputs, LimitRegion as LimitRegion, LimitTerm as LimitTerm
 from .lowering.recursions import Recursion as Recursion
 from .scaling import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
+from .optimizers.frobenius import factored_square as factored_square
 from .models.attention import softmax_attention as softmax_attention
 from .models.convolution import Convolution as Convolution
 from .training.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents

@@ -39,9 +39,9 @@ def test_cite_from_what_a_wheel_holds(tmp_path: Path) -> None:
     checkout.mkdir()
     for name in ("tpcalc", "proofs"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)
-    done = subprocess.run([sys.executable, "-c", "from setuptools import setup; setup()", "-q", "build_py",
+    done = subprocess.run([sys.executable, "setup.py", "-q", "build_py",
                            "--build-lib", str(installed)], cwd=checkout, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     wanted = {path.relative_to(checkout) for path in (checkout / "tpcalc").rglob("*") if path.is_file()}

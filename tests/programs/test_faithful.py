@@ -166,7 +166,16 @@ def test_names_of_optimizers() -> None:
             optimizer_name(bad)
 
 
-@pytest.mark.parametrize("function", [sp.tanh, sp.exp, sp.log])
+@pytest.mark.parametrize("function", [sp.tanh, sp.erf, sp.atan])
+@pytest.mark.parametrize(("size", "power"), [(2, 2), (0, 0), (-3, 0)])
+def test_bounded_functions_follow_what_is_small(function: Any, size: int, power: int) -> None:
+    g = sp.Symbol("g", real=True)
+    assert leading_power(function(3 * g), {g: sp.Integer(size)}) == power
+    assert float(function(3 * 10.0**-size)) == pytest.approx(float(function(10.0**-size)), rel=3) and (
+        power == 0 or float(function(3 * 10.0**-(size + 2))) < 1e-1 * float(function(3 * 10.0**-size)))
+
+
+@pytest.mark.parametrize("function", [sp.sin, sp.exp, sp.log])
 def test_functions_without_a_power_of_L_are_named(function: Any) -> None:
     with pytest.raises(ValueError, match=f"of {function.__name__} no power of L is known"):
         leading_power(function(a) + 1, {a: sp.Integer(1)})

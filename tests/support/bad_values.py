@@ -114,7 +114,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
                  "opt": "optional opt", "from_zero": "nothing", "updates": "whole"},
     "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
               "minimize": "optional nothing", "maximize": "optional nothing"},
-    "interactions": {"net": "optional net"}, "recipe_table": {"optimizer": "word", "s": "time"},
+    "interactions": {"net": "optional net"}, "recipe_table": {"optimizer": "word", "s": "exponent"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
         "net": "optional net", "scale": "optional nothing", "optimizer": "optional optimizer name"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",

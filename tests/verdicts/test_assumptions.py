@@ -38,7 +38,7 @@ def test_assumptions_are_those_of_the_call() -> None:
 
 def test_updates_of_another_size_are_said() -> None:
     """A block that divides by sqrt(L), whose gradient a sign does not feel."""
-    from classification.test_matrices import small_gate
+    from verdicts.test_matrices import small_gate
     net, scale = tp.ResNet("linear", small_gate), tp.Parametrization(depth={"alpha": "1/2", "W1": "1/2", "W2": 0})
     said, = (one for one in tp.classify(scale, net, tp.SignSGD()).assumptions if "stands for signsgd" in one)
     assert "W1 L^(0)" in said and "W2 L^(1/2)" in said

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sympy as sp
 
 from ..programs.blocks import Block, Branch
 from ..programs.indices import m, p
 from ..programs.language import HeadSum, MatVec
+
+
+@dataclass(frozen=True)
+class SoftmaxAttention:
+    """Softmax attention, which a branch writes as it stands, or as what reads the branch has it instead."""
+
+    head_dim: int
+    scale_power: sp.Expr
+    causal: bool
+    qk_norm: bool
+    queries_per_key: int
+
+    def __call__(self, b: Branch) -> sp.Expr:
+        return self.written(b) if b.attend is None else b.attend(self, b)
+
+    def written(self, b: Branch) -> sp.Expr:
+        """The product with W_o of what is mixed."""
+        d = self.head_dim
+        q, k, value = (b.let(name, MatVec(b.weights(matrix), b.x))
+                       for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        k, value = (b.let(name, HeadSum(one, self.queries_per_key, d, first_read=True))
+                    for name, one in (("shared_k", k), ("shared_value", value)))
+        if self.qk_norm:
+            q, k = (b.let(name, one * (HeadSum(one**2, d) / d) ** -sp.Rational(1, 2))
+                    for name, one in (("nq", q), ("nk", k)))
+        score = b.let("score", HeadSum(q * b.other(k), d) / d**self.scale_power)
+        read = sp.Piecewise((1, m <= p), (0, True)) if self.causal else sp.Integer(1)
+        weight = b.let("weight", read * sp.exp(score))
+        share = b.let("share", weight / b.let_total("total", weight))
+        return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(value)))
 
 
 def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, qk_norm: bool = False,
@@ -28,18 +60,4 @@ def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, 
     dk[t, p, l] := Sum(headsum_2(sqrt(2)*dscore[t, m, p, l]/2)*q[t, m, l], (m, 0, P - 1))
     dq[t, p, l] := Sum(headsum_2(sqrt(2)*dscore[t, p, m, l]/2)*k[t, m, l], (m, 0, P - 1))
     """
-    read = sp.Piecewise((1, m <= p), (0, True)) if causal else sp.Integer(1)
-
-    def attention(b: Branch) -> sp.Expr:
-        q, k, value = (b.let(name, MatVec(b.weights(matrix), b.x))
-                       for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
-        k, value = (b.let(name, HeadSum(one, queries_per_key, head_dim, first_read=True))
-                    for name, one in (("shared_k", k), ("shared_value", value)))
-        if qk_norm:
-            q, k = (b.let(name, one * (HeadSum(one**2, head_dim) / head_dim) ** -sp.Rational(1, 2))
-                    for name, one in (("nq", q), ("nk", k)))
-        score = b.let("score", HeadSum(q * b.other(k), head_dim) / head_dim**scale_power)
-        weight = b.let("weight", read * sp.exp(score))
-        share = b.let("share", weight / b.let_total("total", weight))
-        return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(value)))
-    return attention
+    return SoftmaxAttention(head_dim, scale_power, causal, qk_norm, queries_per_key)

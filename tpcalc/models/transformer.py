@@ -167,10 +167,14 @@ class Transformer(Residual):
     @property
     def sublayers(self) -> tuple[Block, ...]:
         """The blocks of a layer, in order."""
-        first = self.attention if callable(self.attention) else softmax_attention(
-            self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key)
         second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
-        return (first,) if second is None else (first, in_parts(second, self.mlp_ratio))
+        return (self.first_sublayer, *([] if second is None else [in_parts(second, self.mlp_ratio)]))
+
+    @property
+    def first_sublayer(self) -> Block:
+        """Attention, or what is in its place."""
+        return self.attention if callable(self.attention) else softmax_attention(
+            self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key)
 
     @property
     def branch_kinds(self) -> tuple[str, ...]:

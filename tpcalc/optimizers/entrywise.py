@@ -40,6 +40,12 @@ class Entrywise(Protocol):
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k, of order one."""
 
 
+def is_entrywise(opt: object) -> bool:
+    """Has an object, which is no class, what ``Entrywise`` asks for?"""
+    return not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
+        callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
+
+
 @dataclass(frozen=True)
 class SignSGD(Scheduled):
     """SignSGD: the weights move by ``-lr g`` times the sign of the gradient, entry by entry.

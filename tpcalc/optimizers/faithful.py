@@ -6,6 +6,7 @@ Adam's eps of size L^-e (None: no eps), a decay w the weight decay L^-w, an upda
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import sympy as sp
@@ -13,7 +14,7 @@ import sympy as sp
 from .._checks import short, symbolic
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from .entrywise import Adam, Lion, SignSGD
+from .entrywise import Adam, Entrywise, Lion, SignSGD, is_entrywise
 from ..programs.indices import t
 from ..programs.language import Family, Scalar
 from .leading import leading_power
@@ -27,14 +28,45 @@ EPS = sp.Symbol("eps", positive=True)
 GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size
 
 
+class NameWithDirection(str):
+    """The name of an optimizer that was written elsewhere, with the optimizer, whose direction says how large it is."""
+
+    opt: Entrywise
+
+    def __new__(cls, opt: Entrywise) -> NameWithDirection:
+        found = super().__new__(cls, type(opt).__name__)
+        found.opt = opt
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NameWithDirection) and other.opt == self.opt
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.opt)
+
+    def __reduce__(self) -> tuple[type, tuple[Entrywise]]:
+        return type(self), (self.opt,)
+
+
 def optimizer_name(optimizer: object) -> str:
-    """The name of an optimizer given by name or as an object; ``ValueError`` for any other, with those allowed."""
+    """The name of an optimizer given by name or as an object; ``ValueError`` for what is none, with those allowed.
+
+    What was written elsewhere and has a direction takes it along: the same name may stand for another direction.
+    """
+    if isinstance(optimizer, NameWithDirection):
+        return optimizer
+    if is_entrywise(optimizer) and not type(optimizer).__module__.startswith(f"{__package__}."):
+        return NameWithDirection(optimizer)  # type: ignore[arg-type]
     if isinstance(optimizer, SGD):
         return "momentum" if optimizer.momentum else "sgd"
     name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
     if name.lower() not in OPTIMIZERS:
         raise ValueError(f"optimizer: got {short(optimizer)}; expected {', '.join(map(repr, OPTIMIZERS))}, or an "
-                         "object such as tp.SGD() or tp.SignSGD(): only of these the size of an update is known")
+                         "object such as tp.SGD() or one with a direction: only of these the size of an update is "
+                         "known")
     return name.lower()
 
 
@@ -50,6 +82,8 @@ def decay_kind(optimizer: object) -> str:
 @lru_cache(maxsize=None)
 def direction(name: str) -> sp.Expr:
     """What the learning rate multiplies at the second step, as a function of ``GRADIENTS`` and ``EPS``."""
+    if isinstance(name, NameWithDirection):
+        return _written(_with_symbol_for_eps(name.opt))
     if name in ("adam", "adamw"):
         beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
         return _written(Adam(1, beta1, beta2, EPS))
@@ -60,7 +94,19 @@ def direction(name: str) -> sp.Expr:
     return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
 
 
-def _written(opt: SGD | SignSGD | Lion | Adam) -> sp.Expr:
+def _with_symbol_for_eps(opt: Entrywise) -> Entrywise:
+    """The optimizer with ``EPS`` for its eps, if it has one that is not 0."""
+    if not getattr(opt, "eps", 0):
+        return opt
+    try:
+        found = replace(opt, eps=EPS)  # type: ignore[type-var]
+    except (TypeError, ValueError) as error:
+        raise NotCovered(f"optimizer: got {short(opt)}; powers of its direction are read with a symbol for eps; "
+                         f"expected a dataclass that takes one ({error})") from None
+    return found
+
+
+def _written(opt: SGD | Entrywise) -> sp.Expr:
     """The step that the builder writes for a single weight."""
     weight, gradient = Family(Scalar, "W"), Family(Scalar, "g")
     known = {buffer_of(weight)[0]: sp.Integer(0), **{gradient[k]: g for k, g in enumerate(GRADIENTS)}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 import sympy as sp
 
 from ..programs.algebra import multiplied_out
@@ -17,16 +19,51 @@ def square(gradient: sp.Expr) -> sp.Expr:
     >>> square(sp.Sum(Outer(u[i], v[i]), (i, 0, B - 1)) / B)
     Sum(mean(u[i]*u[i'])*mean(v[i]*v[i']), (i, 0, B - 1), (i', 0, B - 1))/B**2
     """
+    return _over_pairs(gradient, lambda one, u, v: Mean(one.left * u) * Mean(one.right * v))
+
+
+def _over_pairs(gradient: sp.Expr, product: Callable[[Outer, sp.Expr, sp.Expr], sp.Expr]) -> sp.Expr:
+    """The sum over pairs of outer products of a sum, of a product of the first with both vectors of the second."""
     terms = outer_terms(gradient)
     total = sp.Integer(0)
     for number, one, limits in terms:
         for other_number, other, other_limits in terms:
             again = {limit[0]: sp.Symbol(f"{limit[0]}'", integer=True, nonnegative=True) for limit in other_limits}
-            u, v = (part.xreplace(again) for part in other.args)
-            product = Mean(one.left * u) * Mean(one.right * v)
+            found = product(one, *(part.xreplace(again) for part in other.args))
             every = (*limits, *((again[index], low, high) for index, low, high in other_limits))
-            total += number * other_number * (sp.Sum(product, *every) if every else product)
+            total += number * other_number * (sp.Sum(found, *every) if every else found)
     return total
+
+
+def mean_square_of_rows(gradient: sp.Expr) -> sp.Expr:
+    """The mean over each row of the squared entries of a sum of outer products u v^T, a vector; what is none of those
+    is its own square."""
+    if not gradient.has(Outer):
+        return gradient**2
+    return _over_pairs(gradient, lambda one, u, v: one.left * u * Mean(one.right * v))
+
+
+def factored_square(gradient: Callable[[sp.Expr], sp.Expr], average: Callable[[Callable[[sp.Expr], sp.Expr]], sp.Expr]
+                    ) -> sp.Expr:
+    """Adafactor's estimate of squared gradients, entry by entry: r_i c_j / mean(r), of averages over steps of the mean
+    squares of rows and of columns; of what is no matrix the average of squares.
+
+    gradient: by step; average: of what it is given by step. Source: arXiv:1804.04235, algorithm 2.
+
+    >>> from tpcalc.programs.language import Family, Vector
+    >>> u, v = Family(Vector, "u"), Family(Vector, "v")
+    >>> factored_square(lambda k: Outer(u[k], v[k]), lambda of: of(sp.Integer(0)))
+    outer(mean(v[0]**2)*u[0]**2, mean(u[0]**2)*v[0]**2)/n/(mean(u[0]**2)*mean(v[0]**2))
+    """
+    if not gradient(sp.Integer(0)).has(Outer):
+        return average(lambda k: gradient(k) ** 2)
+    rows = average(lambda k: mean_square_of_rows(gradient(k)))
+    columns = average(lambda k: mean_square_of_rows(_transposed(gradient(k))))
+    return Outer(rows, columns) / Mean(rows)
+
+
+def _transposed(gradient: sp.Expr) -> sp.Expr:
+    return gradient.xreplace({one: one.transposed() for one in gradient.atoms(Outer)})
 
 
 def extent(gradient: sp.Expr) -> sp.Expr:

@@ -26,8 +26,8 @@ def leading_power(expression: sp.Expr, sizes: Sizes) -> sp.Expr:
         return sp.Integer(0)
     if expression.func in RULES and (expression.func != sp.Pow or expression.exp.is_Rational):
         return RULES[expression.func](expression, sizes)
-    raise NotCovered(f"got {expression}; expected sums, products, rational powers, signs and absolute values: "
-                     f"of {expression.func.__name__} no power of L is known")
+    raise NotCovered(f"got {expression}; expected sums, products, rational powers, signs, absolute values, tanh, "
+                     f"erf and atan: of {expression.func.__name__} no power of L is known")
 
 
 def _add(powers: list[sp.Expr]) -> sp.Expr:
@@ -50,4 +50,6 @@ RULES: dict[type[sp.Expr], Callable[[sp.Expr, Sizes], sp.Expr]] = {
     sp.Pow: lambda e, sizes: e.exp * leading_power(e.base, sizes),
     sp.sign: lambda e, sizes: sp.Integer(0),
     sp.Abs: lambda e, sizes: leading_power(e.args[0], sizes),
+    # linear in what is small, of order one of what is large
+    **dict.fromkeys((sp.tanh, sp.erf, sp.atan), lambda e, sizes: sp.Max(0, leading_power(e.args[0], sizes))),
 }

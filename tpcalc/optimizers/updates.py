@@ -9,7 +9,7 @@ import sympy as sp
 from .._checks import exact, short
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from .entrywise import Entrywise
+from .entrywise import Entrywise, is_entrywise
 from ..programs.indices import t
 from ..programs.language import Family, NonlinearOuter, Outer, Scalar
 from .muon import Muon
@@ -25,9 +25,7 @@ ETA = Family(Scalar, "eta", r"\eta")
 
 def require_optimizer(opt: object) -> None:
     """Raise ``ValueError`` for what is neither a tp.SGD nor a tp.NormalizedSGD nor what ``Entrywise`` asks for."""
-    entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
-        callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
-    if not isinstance(opt, (SGD, NormalizedSGD)) and not entrywise:
+    if not isinstance(opt, (SGD, NormalizedSGD)) and not is_entrywise(opt):
         raise ValueError(f"opt: got {short(opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, a "
                          "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
 

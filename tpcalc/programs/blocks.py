@@ -31,7 +31,8 @@ class Branch:
     x: the vector it acts on: the stream, or the stream normalized; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
     sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
-    of matrices and vectors end with, in one of the parts of a hidden layer.
+    of matrices and vectors end with, in one of the parts of a hidden layer. attend: what writes softmax attention,
+    given it and the branch, where it is not written as it stands.
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -49,6 +50,7 @@ class Branch:
     statements: list[Assign] = field(default_factory=list)
     vectors: list[Vector] = field(default_factory=list)
     suffix: str = ""
+    attend: Callable[..., sp.Expr] | None = None
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""

@@ -51,8 +51,16 @@ def require_kernels(net: Transformer) -> None:
 
 
 def _written(block: Block, net: Transformer) -> tuple[Branch, sp.Expr]:
-    branch = Branch(STREAM, activation(net.phi), is_linear(net.phi), (t, p))
+    """Softmax, whose shares lie between 0 and 1, is a bounded function of scores, as tanh is."""
+    branch = Branch(STREAM, activation(net.phi), is_linear(net.phi), (t, p), attend=_bounded)
     return branch, block(branch)
+
+
+def _bounded(_: object, b: Branch) -> sp.Expr:
+    q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
+               for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+    share = b.let("share", sp.tanh(b.let("score", q * b.other(k))))
+    return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(v)))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from ..errors import NotCovered
 from ..scaling import Parametrization, Powers, Scaling
 from ..scaling.powers import Frozen
 from .carried import carried
-from ..optimizers.faithful import decay_power, faithful_rate, update_power
+from ..optimizers.faithful import EPS, decay_power, direction, faithful_rate, update_power
 from ..models.network import Network
 
 WITH_EPS = ("adam", "adamw")
@@ -49,7 +49,7 @@ class Settings:
 
     def eps(self, name: str) -> sp.Expr | None:
         """The power of an optimizer's eps, None where it has none or one that is negligible."""
-        there = self.optimizer in WITH_EPS and self.powers[name].eps is not None
+        there = direction(self.optimizer).has(EPS) and self.powers[name].eps is not None
         return self.of(name, "eps") if there else None
 
     def decay_of(self, name: str) -> sp.Expr | None:

@@ -55,7 +55,10 @@ COLUMNS = (
 class RoleTable(Tabled, Short):
     """Powers of n and L by role, row and column; ``str`` prints it.
 
-    entry: {(column, role): tp.Powers}; sources: by column.
+    entries: {(column, role): tp.Powers}; sources: by column.
+
+    >>> recipe_table("adam").entries["muP", "hidden"].lr
+    {'n': -1}
     """
 
     optimizer: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Sequence, Union
+from functools import partial
+from typing import Callable, Sequence, Union
 
 import sympy as sp
 
@@ -15,6 +16,7 @@ from ..models import ResNet, Transformer
 from ..programs.blocks import Block, Branch, block_name
 from ..training.builders import program
 from ..training.carried import carried
+from ..models.attention import SoftmaxAttention
 from ..models.convolution import Convolution
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
@@ -106,8 +108,8 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
 
 def helpers_of(net: Judged) -> frozenset[str]:
     """The names of vectors that the program which is counted has, and the network has not."""
-    stands_in = isinstance(net, Transformer) and net.attention == "softmax"
-    return frozenset((ROW, *OVER.values())) if stands_in else frozenset()
+    own = {one.target.name for one in net._written.statements}
+    return frozenset((ROW, *OVER.values())) - own if isinstance(net, Transformer) else frozenset()
 
 
 def written_out(net: Judged, scale: Scaling) -> Program:
@@ -125,14 +127,29 @@ def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
     if net.at_one_position is not None:
         raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
                          f"expected {net.at_one_position!r}")
-    attention = net.attention if callable(net.attention) else softmax_of_two(
-        net.causal, net.qk_norm, isinstance(net, FromZero) and net.is_uniform)
-    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, attention=attention, qk_norm=False)
+    attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
+    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, qk_norm=False,
+                    attention=Attending(net.first_sublayer, attend))
     written = program(alike, opt, scale)
     return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
 
 
-def softmax_of_two(causal: bool, qk_norm: bool = False, uniform: bool = False) -> Block:
+@dataclass(frozen=True)
+class Attending:
+    """A block whose softmax attention is written by something else; its name is the block's."""
+
+    block: Block
+    attend: Callable[[SoftmaxAttention, Branch], sp.Expr]
+
+    @property
+    def __name__(self) -> str:
+        return block_name(self.block)
+
+    def __call__(self, b: Branch) -> sp.Expr:
+        return self.block(replace(b, attend=self.attend))
+
+
+def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr:
     """Softmax attention of heads of one coordinate at two positions, the second of which reads both.
 
     The share of one of two scores is (1 + tanh((score - other)/2))/2, and the difference of the scores of a row is
@@ -141,16 +158,14 @@ def softmax_of_two(causal: bool, qk_norm: bool = False, uniform: bool = False) -
     of all of them. uniform: scores begin at 0, and softmax is linear in them as long as they do not grow beyond order
     one, where all powers of a score are of the largest one's order.
     """
-    def softmax(b: Branch) -> sp.Expr:
-        q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
-                   for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
-        if qk_norm:
-            q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Mean(one**2)))))
-                    for name, one in (("q", q), ("k", k)))
-        score = b.let("score", q * b.other(k))
-        differs = score - b.let_total(ROW, score) / 2
-        share = (1 + (differs if uniform else sp.tanh(differs))) / 2
-        if causal:
-            share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
-        return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
-    return softmax
+    q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
+               for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+    if given.qk_norm:
+        q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Mean(one**2)))))
+                for name, one in (("q", q), ("k", k)))
+    score = b.let("score", q * b.other(k))
+    differs = score - b.let_total(ROW, score) / 2
+    share = (1 + (differs if uniform else sp.tanh(differs))) / 2
+    if given.causal:
+        share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
+    return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
