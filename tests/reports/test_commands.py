@@ -96,8 +96,9 @@ def test_derive(capsys: pytest.CaptureFixture[str]) -> None:
     recursion = tp.recursion(tp.kets(program))
     out = printed(capsys, "derive --alpha 1 --gamma 0")
     assert str(program) in out and str(recursion) in out
-    out = printed(capsys, "derive --alpha 1 --gamma 0 --latex --derivation")
-    assert breaking.aligned(recursion.latex()) in out
+    out = printed(capsys, "derive --alpha 1 --gamma 0 --fragment")
+    assert all(display in out for display in breaking.displays(recursion.latex()))
+    out = printed(capsys, "derive --alpha 1 --gamma 0 --derivation")
     assert all(step.latex() in out for step in recursion.derivation.steps)
     steps = json.loads(printed(capsys, "derive --json"))["steps"]
     assert [step["number"] for step in steps] == list(range(1, len(steps) + 1))

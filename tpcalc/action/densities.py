@@ -50,6 +50,9 @@ class Densities(Aligned):
     def own(self) -> sp.Expr:
         return self.B_diagonal - OverEarlier(self.past)
 
+    def __str__(self) -> str:
+        return "\n".join(f"{TARGETS[name]} = {getattr(self, name)}" for name in PRINTED)
+
     def latex(self) -> str:
         """Lines of an ``aligned`` environment: the densities, and what their functions and Gaussian variables are."""
         means = NamedMeans(getattr(self, name) for name in PRINTED)

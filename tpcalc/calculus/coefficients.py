@@ -10,6 +10,7 @@ import sympy as sp
 from sympy.utilities.iterables import sift
 
 from ..derivations.derivation import NodeRule
+from .._checks import short
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Vector
@@ -99,7 +100,7 @@ class Differentiate:
         random, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Ket, Hat) and f.func != Response, binary=True)
         derivative = {sp.Sum: self._of_sum, Hat: self._of_hat, Ket: self._of_ket}
         if len(random) != 1 or random[0].func not in derivative:
-            raise NotCovered(f"{term} is not linear in kets")
+            raise NotCovered(f"{short(term)} is not linear in kets; expected a linear activation and optimizer")
         return sp.Mul(*numbers) * derivative[random[0].func](random[0])
 
     def _of_sum(self, one: sp.Sum) -> sp.Expr:

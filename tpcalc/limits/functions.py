@@ -35,6 +35,8 @@ class Coefficient(AnyCoefficient):
     scaled: 1 where divided by its power of L. Step r = -1 stands for initial vector b, which has no q.
     """
 
+    legend = (r"\Gamma_{t,r,a,b}(p,q)", "the limit of the coefficient, at layer times $p = l / L$ and $q = m / L$; "
+              "with a tilde, of the coefficient over its power of $L$")
     side = property(lambda self: int(self.args[6]))
     scaled = property(lambda self: bool(self.args[7]))
 
@@ -68,6 +70,8 @@ class OwnCoefficient(AnyCoefficient):
 class CovarianceFunction(Real):
     """C_{t,s,b}(p): the covariance of two hat-kets of one matrix; symmetric. args: b, b', t, s, p, scaled."""
 
+    legend = (r"C_{t,s,b}(p)", "the limit of the covariance, at layer time $p$")
+
     def __new__(cls, *args: sp.Basic) -> sp.Expr:
         b, c, t, s, p, scaled = map(symbolic, args)
         if (default_sort_key(c), default_sort_key(t)) < (default_sort_key(b), default_sort_key(s)):
@@ -86,6 +90,7 @@ class CovarianceFunction(Real):
 class Indicator(Real):
     """1 where p lies to the right of q (sign 1) or to its left (sign -1), else 0. args: p, q, sign."""
 
+    legend = (r"\mathbb{I}", "1 where what stands below it holds, else 0")
     sign = property(lambda self: int(self.args[2]))
 
     def _sympystr(self, printer: Printer) -> str:

@@ -309,7 +309,11 @@ class Program(Short, Aligned):
 
     def latex(self) -> str:
         """The statements as lines of an ``aligned`` environment, indented by loop."""
-        lines = ("&" + r"\quad " * len(loops) + statement.latex() for statement, loops in walked(self.body))
+        given = [(self.vectors, r"\text{ with independent entries } \mathcal{N}(0, 1)"),
+                 (self.matrices, r"\text{ with independent entries } \mathcal{N}(0, \tfrac{1}{n})"), (self.data, "")]
+        lines = [r"&\text{given } " + ", ".join(map(statement_latex, members)) + law
+                 for members, law in given if members]
+        lines += ["&" + r"\quad " * len(loops) + statement.latex() for statement, loops in walked(self.body)]
         return " \\\\\n".join(lines)
 
 

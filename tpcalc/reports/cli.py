@@ -11,7 +11,7 @@ import sys
 import warnings
 from fractions import Fraction
 from importlib import import_module
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from .. import __version__
 from ..errors import Divergence, MissingExtra
@@ -20,7 +20,8 @@ from .arguments import (Defaults, OneLineParser, exact_number, growing, join_neg
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
-ALONE = ("audit", "classify", "prove", "warmup")  # commands in files of their own names; the others are in ``commands``
+# commands in files of their own names; the others are in ``commands``
+ALONE = ("audit", "classify", "derive", "prove", "warmup")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -32,8 +33,8 @@ def build_parser() -> argparse.ArgumentParser:
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
-            ("derive", _derive, "print the ket equations of training, their recursion, and its limit of infinite "
-                                "depth: seconds"),
+            ("derive", _derive, "print what can be derived of a training, of any network or a program of your own: "
+                                "ket equations, recursion, limit of infinite depth, kernels and action"),
             ("train", _train, "train one network, of any width and depth, infinity included"),
             ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why"),
             ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "
@@ -83,6 +84,11 @@ def _network(parser: argparse.ArgumentParser) -> None:
                                                        "layer: its mean is subtracted before")
 
 
+def _optimizer(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--optimizer", default="sgd", metavar="NAME",
+                        help="sgd, signsgd, lion, adam, adamw, muon or normalizedsgd")
+
+
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--net", default="resnet", choices=("resnet", "transformer"),
                         help="what is trained; a transformer reads text")
@@ -109,10 +115,20 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
 
 def _derive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("program", nargs="?", metavar="MODULE:FUNCTION",
+                        help="a function that returns a tp.Program of your own, in the place of a network")
+    parser.add_argument("--net", default="resnet", choices=("resnet", "transformer"), help="what is trained")
     _scaling(parser, None)
     _learning_rate(parser)
+    _network(parser)
+    parser.set_defaults(phi=None, block=None)
+    parser.add_argument("--matrices", type=positive, metavar="K", help="matrices of an mlp block (2 if not given)")
+    parser.add_argument("--positions", type=positive, metavar="P", help="positions of a transformer (2 if not given)")
+    parser.add_argument("--head-dim", type=positive, metavar="D", help="coordinates of its heads (1 if not given)")
+    _optimizer(parser)
     parser.add_argument("--derivation", action="store_true", help="print the recorded steps too")
-    _form(parser)
+    _form(parser).add_argument("--fragment", action="store_true", help="print the equations alone as LaTeX, each in an "
+                                                                       "environment")
 
 
 def _train(parser: argparse.ArgumentParser) -> None:
@@ -127,8 +143,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
                              "common_draws (depth oo), particles (finite depth, width oo), conditioned or dense "
                              "(finite depth and width)")
     _network(parser)
-    parser.add_argument("--optimizer", default="sgd", metavar="NAME",
-                        help="sgd, signsgd, lion, adam, adamw, muon or normalizedsgd")
+    _optimizer(parser)
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")
     parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of what is drawn; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
@@ -189,10 +204,11 @@ def _prove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _form(parser: argparse.ArgumentParser) -> None:
+def _form(parser: argparse.ArgumentParser) -> Any:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--latex", action="store_true", help="print LaTeX")
     form.add_argument("--json", action="store_true", help="print JSON")
+    return form
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,16 +11,15 @@ import numpy as np
 import sympy as sp
 
 from .._types import Fields
-from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, ResNet, SignSGD, _checks
+from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD, _checks
 from .. import Problem, Run
 from .. import train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
 from ..methods.method import WrongSizes
-from .pages import breaking
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
-from .stages import SYMBOLS, accuracy, derive_stage as derive_equations
+from .stages import accuracy
 from .store import print_json
 from .transformer_options import TransformerOptions
 
@@ -81,30 +80,6 @@ def _require_unasked(args: argparse.Namespace, names: tuple[str, ...]) -> None:
         if getattr(args, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')}: got {getattr(args, name)} with --net {args.net}; expected "
                              "nothing")
-
-
-def derive_command(args: argparse.Namespace) -> int:
-    """Print program, ket equations, recursion and limit equations."""
-    exponents = [symbol if given is None else sp.Rational(given.numerator, given.denominator)
-                 for symbol, given in zip(SYMBOLS, (args.alpha, args.gamma))]
-    opt = SGD(args.lr[0] if len(args.lr) == 1 else args.lr)
-    found = derive_equations(ResNet("linear"), opt, DepthScaling(*exponents))
-    if args.json:
-        print_json(vars(found))
-        return 0
-    parts = [("program", found.program_latex, found.program), ("kets", found.kets_latex, found.kets),
-             ("recursion", found.recursion_latex, found.recursion),
-             ("limit of infinite depth", found.limit_latex, found.limit or found.no_limit)]
-    for title, latex, text in parts:
-        if args.latex:
-            print(f"% {title}\n\\begin{{aligned}}\n{breaking.aligned(latex)}\n\\end{{aligned}}\n" if latex else
-                  f"% {title}: {text}\n")
-        else:
-            print(f"{title}\n\n{text}\n")
-    if args.derivation:
-        for step in found.steps:
-            print(f"({step['number']}) {step['rule']}: {step['reason']} [{step['source']}]\n    {step['latex']}")
-    return 0
 
 
 def train_command(args: argparse.Namespace) -> int:

@@ -1,0 +1,134 @@
+"""``tpcalc derive``: any network and programs of one's own; what cannot be derived is said; symbols are explained."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.action.densities import derive_densities
+from tpcalc.calculus.symbols import symbols
+from tpcalc.reports import cli
+
+SYMBOLS = sp.symbols("alpha gamma", real=True)
+PARTS = ("program", "kets", "recursion", "limit of infinite depth", "kernels of the block",
+         "densities of the action at infinite depth")
+
+
+def printed(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    assert cli.main(["derive", *line.split()]) == 0
+    return capsys.readouterr().out
+
+
+def parts(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, dict[str, str]]:
+    found = json.loads(printed(capsys, f"{line} --json"))
+    return {name: found[name] for name in PARTS if name in found}
+
+
+@pytest.mark.parametrize("line, derived, reasons", [
+    ("", PARTS[:4], {}),
+    ("--block mlp --matrices 3", PARTS[:4], {}),
+    ("--phi tanh", (*PARTS[:2], *PARTS[4:]), {"recursion": "is not linear in kets"}),
+    ("--phi relu --optimizer adam", (*PARTS[:2], PARTS[4]), {
+        "recursion": "not linear in kets", PARTS[5]: "updates that are sums of outer products"}),
+    ("--phi tanh --block mlp --optimizer muon", ("program", PARTS[4]), {
+        "kets": "Gram matrices", PARTS[5]: "sums of outer products"}),
+    ("--net transformer --head-dim 2", ("program",), {"kets": "kets are of one coordinate"})])
+def test_what_can_be_derived_is_and_the_rest_says_why(line: str, derived: tuple[str, ...], reasons: dict[str, str],
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    found = parts(capsys, line)
+    assert tuple(name for name, one in found.items() if one["latex"]) == derived
+    assert {name for name, one in found.items() if one["why"]} == set(reasons)
+    assert all(reasons[name] in found[name]["why"] for name in reasons)
+
+
+def test_the_parts_are_what_library_calls_give(capsys: pytest.CaptureFixture[str]) -> None:
+    net = tp.ResNet("tanh", "mlp", norm="rms")
+    found = parts(capsys, "--phi tanh --block mlp --norm rms --alpha 1/2 --gamma 1/2 --lr 0.5")
+    program = tp.program(net, tp.SGD(0.5), tp.DepthScaling())
+    assert found["program"]["text"] == str(program) and found["program"]["latex"] == program.latex()
+    assert found["kets"]["latex"] == tp.kets(program).latex()
+    assert found[PARTS[5]]["latex"] == derive_densities(net).latex()
+    net = tp.Transformer(positions=3, phi="relu")
+    found = parts(capsys, "--net transformer --positions 3 --phi relu")
+    assert found["kets"]["text"] == str(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(*SYMBOLS))))
+
+
+def test_settings_of_optimizers_are_symbols(capsys: pytest.CaptureFixture[str]) -> None:
+    text = parts(capsys, "--optimizer adam")["program"]["latex"]
+    assert all(symbol in text for symbol in (r"\beta_{1}", r"\beta_{2}", r"\epsilon")) and "999" not in text
+
+
+PROGRAM = '''
+import tpcalc as tp
+from tpcalc.theory import MatVec
+
+def block(b):
+    return MatVec(b.weights("A"), b.let("z", MatVec(b.weights("B"), b.x)))
+
+def training():
+    return tp.program(tp.ResNet(block=block), tp.SGD(), tp.DepthScaling())
+
+value = 3
+'''
+
+
+def test_programs_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                              capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own_program_of_a_test.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    found = parts(capsys, "own_program_of_a_test:training")
+    assert set(found) == set(PARTS[:4]) and "B[t, l] @ x[t, l - 1]" in found["program"]["text"]
+    for given, said in (("own_program_of_a_test", "expected module:function"), ("nowhere_at_all:f", "No module named"),
+                        ("own_program_of_a_test:missing", "has no attribute"),
+                        ("own_program_of_a_test:value", "which is 3; expected a function")):
+        assert cli.main(["derive", given]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and said in error
+
+
+@pytest.mark.parametrize("line, said", [
+    ("--positions 3", "--positions: got 3 with --net resnet; expected nothing"),
+    ("--net transformer --block mlp", "--block: got mlp with --net transformer; expected nothing"),
+    ("--optimizer adagrad", "optimizer: got 'adagrad'; expected 'sgd'"), ("--phi cosh", "phi: got 'cosh'"),
+    ("--matrices 3", "matrices: got 3 with block='post_nonlin'")])
+def test_bad_input_is_one_line(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["derive", *line.split()]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and said in error
+
+
+def test_every_letter_of_a_formula_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the list behind the formula, or of a formula before, or on the left of an equation."""
+    for line in ("", "--phi tanh --block mlp", "--phi relu --optimizer adam"):
+        text = printed(capsys, f"{line} --latex")
+        bodies = re.findall(r"\\begin\{aligned\}(.*?)\\end\{aligned\}", text, re.S)
+        lists = "\n".join(re.findall(r"^Here .*$", text, re.M))
+        lefts = "\n".join(part.partition("&=")[0] for body in bodies for part in body.split("\\\\")) + "".join(
+            part.partition(":=")[0] for body in bodies for part in body.split("\\\\"))
+        letters = set(re.findall(r"\\(?:Gamma|xi|chi|rho|kappa|varphi|beta|epsilon|alpha|gamma|delta|ell|theta)\b",
+                                 "".join(bodies)))
+        explained = lists + lefts + (r"\beta\epsilon" if "adam" in line else "")
+        assert letters and not {letter for letter in letters if letter not in explained}
+
+
+def test_kronecker_and_gradients_are_told_apart() -> None:
+    found = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())))
+    words = {several: said for several, said in symbols(found.setting, [value for _, value, _ in found.written()])}
+    assert "Kronecker" in words[(r"\delta_{a b}",)] and "no learning rates" in words[("r, r'",)]
+    of_kets = dict(symbols(found.setting, [p.statement.value for p in found.setting.program.locations()]))
+    assert "no Kronecker delta" in of_kets[(r"\delta x",)]
+    batch = tp.program(tp.ResNet("tanh"), tp.Adam(), tp.DepthScaling(), batch=True)
+    said = dict(symbols(tp.kets(batch).setting, [p.statement.value for p in batch.locations()]))
+    assert said[("i",)] == "a sample of the batch" and said[("k",)] == "a step up to that one"
+
+
+def test_fragments_are_displays_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "--derivation --fragment")
+    assert r"\documentclass" not in text and text.count(r"\begin{equation*}") == text.count(r"\end{equation*}") > 4
+    outside = re.sub(r"\\begin\{equation\*\}.*?\\end\{equation\*\}", "", text, flags=re.S)
+    assert "&" not in outside and all(not line or line.startswith("%") for line in outside.splitlines())
