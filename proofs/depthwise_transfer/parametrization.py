@@ -21,6 +21,27 @@ def statement() -> Equations:
                       Equation(eta, eta0 * mu0**2 * depth**(2 * alpha - 1) * neurons)))
 
 
+def stated() -> list[MeasuredNumber]:
+    """The three equations on the network that is written out here, at another width and depth than one."""
+    net = train(mu0=0.8, inputs=1)
+    step, node, phi = 1, 1, np.tanh
+    known = {neurons: N, depth: L, branch: 1, eta0: net.eta0, mu0: net.mu0, alpha: 0.5, before: net.h[step, node],
+             product: net.W[step, node] @ phi(net.h[step, node]), readout: net.w[step] @ net.h[step, -1]}
+    letters = [neurons, depth, branch, eta0, mu0, alpha, before, product, readout]
+
+    def of(value: sp.Expr) -> np.ndarray:
+        return np.asarray(sp.lambdify(letters, value)(*(known[letter] for letter in letters)))
+    forward, output, rate = (of(one.value) for one in statement().equations)
+    # the rate of the loss's own gradient, which is 1 / (N mu0) times what the network is pushed by
+    error = net.f[step - 1] + 0 - (net.f[step - 1] + net.Delta[step - 1])
+    gradient = net.g[step - 1, node + 1] * error / (N * net.mu0) @ phi(net.h[step - 1, node]).T / np.sqrt(L * N)
+    moved = net.W[step, node] - net.W[step - 1, node]
+    differences = {"h of the next node": forward - net.h[step, node + 1], "the output": output - net.f[step],
+                   "what a step moves a block's weights by": moved + rate * gradient}
+    return [MeasuredNumber(f"{what}, stated less that of a network of width {N}, {L} blocks",
+                           float(np.max(np.abs(found))), 1e-12, 0.0) for what, found in differences.items()]
+
+
 def evidence() -> Evidence:
     """The network that is written out here against the problem that it is mapped to, from the same weights."""
     numbers = []
@@ -38,7 +59,7 @@ def evidence() -> Evidence:
                                       f"decay {decay:g}",
                                       float(np.max(np.abs(raw.output_scale * run.outputs[..., 0] - net.f))), 1e-12,
                                       0.0))
-    return Evidence(tuple(numbers))
+    return Evidence((*stated(), *numbers))
 
 
 ENTRY = Entry(

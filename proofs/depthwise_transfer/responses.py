@@ -10,6 +10,9 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
+from tpcalc._types import Value
+
+from .._letters import Letters
 from ._fields import Slope, fields, mean_of
 
 t, s, ell = sp.symbols("t s ell", integer=True)
@@ -28,13 +31,49 @@ def statement() -> Equations:
         Equation(mean_of(chi(t, ell + 1) * g(t, ell + 1)), overlap)))
 
 
+def stated(exact: tp.theory.OrderParameters, sampled: tp.theory.OrderParameters) -> tuple[MeasuredNumber, ...]:
+    """Left sides less right sides at particles, block by block of samples: kernels and responses are exact, fields are
+    the particles', derivatives in sources those of Stein's lemma, of a linear network; vectors by their mean with a
+    field."""
+    c, later, block = 0.7 * 0.8 / np.sqrt(DEPTH), 2, DEPTH // 2 + 1
+    found: dict[int, list[float]] = {}
+    of = sampled.fields
+    assert of is not None and of.xi is not None and of.r is not None
+    sites = {name: np.array_split(getattr(of, name)[:, :, 0], BATCHES, axis=-1) for name in ("h", "g", "chi", "u", "xi", "r")}
+    for batch in range(BATCHES):
+        here = {name: parts[batch] for name, parts in sites.items()}
+
+        def mean(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+            return np.asarray(first @ second.T / first.shape[-1])
+
+        def slope(field_: np.ndarray, source: np.ndarray) -> np.ndarray:
+            """By step of the field and of the source, which is Gaussian with the covariance of its own samples."""
+            return mean(field_, source) @ np.linalg.inv(mean(source, source) + 1e-9 * np.eye(len(source)))
+        tables: dict[str, Value] = {
+            "chi": lambda step, node: here["chi"][node - 2][step], "u": lambda step, node: here["u"][node - 2][step],
+            "xi": lambda step, node: here["xi"][node - 1][step], "r": lambda step, node: here["r"][node - 1][step],
+            "g": lambda step, node: here["g"][node - 1][step], "phi": lambda step, node: here["h"][node - 1][step],
+            "A": lambda a, b, node: c * exact.A[node - 1, a, 0, b, 0], "B": lambda a, b, node: c * exact.B[node - 1, a, 0, b, 0],
+            "Phi": lambda a, b, node: exact.Phi[node - 1, a, 0, b, 0], "G": lambda a, b, node: exact.G[node - 1, a, 0, b, 0],
+            "phi/r": lambda a, node, b, other: slope(here["h"][node - 1], here["r"][other - 1])[a, b],
+            "g/u": lambda a, node, b, other: slope(here["g"][node - 1], here["u"][other - 2])[a, b]}
+        letters = Letters(tables, {t: later, s: 1, ell: block})
+        for number, one in enumerate(statement().equations):
+            left = letters.of(one.target) - letters.of(one.value)
+            probe = {0: here["g"][block][1], 1: here["h"][block - 1][1]}.get(number, 1.0)
+            found.setdefault(number, []).append(float(np.mean(left * probe)))
+    return tuple(MeasuredNumber(f"equation {number + 1}, left less right, {BATCHES} batches of particles",
+                                float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(BATCHES)) + 1e-3, 0.0)
+                 for number, values in found.items())
+
+
 @lru_cache(maxsize=None)
 def numbers() -> tuple[MeasuredNumber, ...]:
     """Linear networks: particles, whose responses are found by causality, against reflections, which know them."""
     raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=0.7, eta0=0.8), tp.ResNet(), TASK, DEPTH)
     exact = tp.theory.dmft(raw)
     sampled = tp.theory.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=2))
-    found, layer = [], DEPTH // 2
+    found, layer = [*stated(exact, sampled)], DEPTH // 2
     for name in "AB":
         for later, earlier in ((1, 0), (2, 1)):
             location = (layer, later, 0, earlier, 0)

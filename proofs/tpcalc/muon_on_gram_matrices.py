@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Mapping
+
 import numpy as np
 import sympy as sp
+from scipy.linalg import fractional_matrix_power
 
 import tpcalc as tp
 from tpcalc.kernels.polar_factor import orthogonal_weights
@@ -17,6 +21,16 @@ TASK, OPT, SCALE = tp.Task((0.9, -0.5, 0.7), (1.0, 0.3, -0.8)), tp.Muon(0.3, mom
 
 def statement() -> Equations:
     return Equations((Equation(M, (C0 * C1) ** sp.Rational(-1, 2)),))
+
+
+def value(expression: sp.Expr, known: Mapping[sp.Symbol, np.ndarray]) -> np.ndarray:
+    """A product, power or multiple of matrices, in the order in which it is written."""
+    if expression in known:
+        return known[expression]
+    if expression.is_Pow:
+        return np.asarray(fractional_matrix_power(value(expression.base, known), float(expression.exp)))
+    number, factors = expression.as_coeff_mul()
+    return float(number) * reduce(np.matmul, [value(factor, known) for factor in factors])
 
 
 def from_singular_vectors(matrix: np.ndarray) -> np.ndarray:
@@ -37,13 +51,25 @@ def largest_difference() -> float:
     return worst
 
 
+def stated_difference() -> float:
+    """By the statement, of as many inputs and gradients as there are directions."""
+    rng, worst = np.random.default_rng(1), 0.0
+    for rows in (1, 2, 3, 4):
+        d, x = rng.normal(size=(2, rows, WIDTH))
+        weights = value(statement().equations[0].value, {C0: x @ x.T / WIDTH, C1: d @ d.T / WIDTH})
+        worst = max(worst, float(np.max(np.abs(d.T @ weights @ x / WIDTH - from_singular_vectors(d.T @ x)))))
+    return worst
+
+
 def evidence() -> Evidence:
     """The identity on matrices, and that layers and layer time see the same optimizer."""
     limit = tp.train(tp.ResNet(), TASK, OPT, SCALE, tp.oo).outputs
     distances = tuple(float(np.max(np.abs(tp.train(tp.ResNet(), TASK, OPT, SCALE, depth).outputs - limit)))
                       for depth in DEPTHS)
     difference = MeasuredNumber("largest difference from U V^T of numpy's SVD", largest_difference(), ROUND_OFF, 0.0)
-    return Evidence((difference,), (Rate("outputs at finite depth and in the limit, with momentum", "L", 1.0, DEPTHS,
+    stated = MeasuredNumber("the same of the weights that are stated, of independent rows", stated_difference(), ROUND_OFF,
+                            0.0)
+    return Evidence((difference, stated), (Rate("outputs at finite depth and in the limit, with momentum", "L", 1.0, DEPTHS,
                                          distances, allowance=0.1),))
 
 

@@ -41,7 +41,7 @@ def test_a_statement_stands_as_its_weakest_entry_does(monkeypatch: pytest.Monkey
         "1": ("p/derived",), "2": ("p/derived", "p/measured"), "3": (), "4": ("p/bad",), "5": ("p/above",),
         "6": ("p/elsewhere",), "7": ("tests/test_a.py::test_b",), "8": ("p/bad", "tests/test_a.py::test_b")}})
     ledger = check(entries)
-    assert counts(ledger)["P"] == {"derived throughout": 1, "evidenced": 1, "missing": 2, "fails": 2,
+    assert counts(ledger)["P"] == {"derived throughout": 1, "measured": 1, "missing": 2, "fails": 2,
                                    "tested": 1, "rests on what fails": 1}
-    assert table_of_counts(ledger) == ("P: 8 numbered statements: 1 derived throughout, 1 evidenced, "
+    assert table_of_counts(ledger) == ("P: 8 numbered statements: 1 derived throughout, 1 measured, "
                                        "1 rests on what fails, 2 fails, 1 tested, 2 missing")

@@ -27,7 +27,7 @@ def test_each_status_is_reached() -> None:
     definition = entry("p/definition", kind="definition")
     assert status(cited) == "cited"
     assert status(definition) == "definition"
-    assert status(measured_one) == "evidenced"
+    assert status(measured_one) == "measured"
     assert status(entry(derive=proof)) == "derived throughout"
     assert status(definition, entry(derive=proof, uses=("p/definition",))) == "derived throughout"
     assert status(cited, entry(derive=proof, uses=("p/cited",))) == "derived"

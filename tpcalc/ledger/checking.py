@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -38,6 +38,16 @@ class Account:
     failures: tuple[str, ...] = ()
     seconds: float = 0.0
     is_unread: bool = False
+
+    @property
+    def own_standing(self) -> Standing:
+        """By its own checks: derived where every step changes something, compared where what the package computes is
+        what is printed, measured by evidence; cited without equations that a check could reach."""
+        if self.is_unread or not self.statement:
+            return Standing.CITED
+        if self.steps:
+            return Standing.DERIVED if all(step.before != step.after for step in self.steps) else Standing.COMPARED
+        return Standing.CITED if self.evidence is None else Standing.MEASURED
 
     @property
     def checks(self) -> str:
@@ -123,9 +133,14 @@ def _against(erratum: Erratum, witness: Witness) -> list[str]:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Checked entries: accounts by key, every entry after those it uses."""
+    """Checked entries: accounts by key, every entry after those it uses.
+
+    read: by key, where they were spoiled, whether each equation of the statement is read (``is_read``): an entry of
+    which none is has no better standing than cited, whatever its checks find.
+    """
 
     accounts: Mapping[str, Account]
+    read: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @cached_property
     def statuses(self) -> dict[str, Status]:
@@ -134,8 +149,9 @@ class Ledger:
         for key, account in self.accounts.items():
             failed = bool(account.failures)
             uses: list[Standing] = [found[used].standing for used in account.entry.uses]
-            standing = standing_of(account.entry.kind == "definition", failed, bool(account.steps),
-                                   account.evidence is not None, uses)
+            unread = self.read.get(key) and not any(one.is_read for one in self.read[key])
+            own = Standing.CITED if unread else account.own_standing
+            standing = standing_of(account.entry.kind == "definition", failed, own, uses)
             found[key] = Status(standing, () if failed else tuple(erratum.slip for erratum, *_ in account.errata))
         return found
 

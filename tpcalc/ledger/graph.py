@@ -10,7 +10,7 @@ from .status import Standing, Status
 
 SHAPES = {"definition": "box", "rule": "box", "remark": "note"}
 COLORS = {Standing.FAILS: "#e06666", Standing.UNDERMINED: "#f4cccc", Standing.CITED: "#eeeeee",
-          Standing.DEFINITION: "#d9e7f5", Standing.EVIDENCED: "#fff2cc",
+          Standing.DEFINITION: "#d9e7f5", Standing.MEASURED: "#fff2cc", Standing.COMPARED: "#e6f2cc",
           Standing.DERIVED: "#d9ead3", Standing.DERIVED_THROUGHOUT: "#93c47d"}
 
 

@@ -16,7 +16,8 @@ class Standing(Enum):
     UNDERMINED = "rests on what fails"
     CITED = "cited"
     DEFINITION = "definition"
-    EVIDENCED = "evidenced"
+    MEASURED = "measured"
+    COMPARED = "compared"
     DERIVED = "derived"
     DERIVED_THROUGHOUT = "derived throughout"
 
@@ -33,8 +34,8 @@ class Status:
         return ", ".join([self.standing.value, *(slip.words for slip in kinds)])
 
 
-def standing_of(is_definition: bool, failed: bool, derived: bool, evidenced: bool, uses: list[Standing]) -> Standing:
-    """The standing of an entry; ``uses``: the standings of what it uses.
+def standing_of(is_definition: bool, failed: bool, own: Standing, uses: list[Standing]) -> Standing:
+    """The standing of an entry; own: by its own checks, DERIVED, COMPARED, MEASURED or CITED; uses: of what it uses.
 
     Definitions do not break a chain of derivations: they say what the statements are about. Whatever rests on what
     fails, however far down, stands no better than that.
@@ -45,7 +46,5 @@ def standing_of(is_definition: bool, failed: bool, derived: bool, evidenced: boo
         return Standing.UNDERMINED
     if is_definition:
         return Standing.DEFINITION
-    if derived:
-        settled = all(u in (Standing.DEFINITION, Standing.DERIVED_THROUGHOUT) for u in uses)
-        return Standing.DERIVED_THROUGHOUT if settled else Standing.DERIVED
-    return Standing.EVIDENCED if evidenced else Standing.CITED
+    settled = all(u in (Standing.DEFINITION, Standing.DERIVED_THROUGHOUT) for u in uses)
+    return Standing.DERIVED_THROUGHOUT if own is Standing.DERIVED and settled else own

@@ -10,7 +10,7 @@ from .checking import Ledger
 def ledger_table(ledger: Ledger) -> str:
     """One line an entry: key, source, status, what was checked; then what fails, and why."""
     head = ("key", "source", "status", "checked")
-    lines = [(key, account.entry.source, str(ledger.statuses[key]), account.checks)
+    lines = [(key, account.entry.source, str(ledger.statuses[key]), account.checks + _read(ledger, key))
              for key, account in sorted(ledger.accounts.items())]
     widths = [max(len(row[i]) for row in [head, *lines]) for i in range(len(head))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
@@ -18,6 +18,12 @@ def ledger_table(ledger: Ledger) -> str:
     for key, failures in ledger.failures.items():
         text += [f"FAILS {key}: {failure}" for failure in failures]
     return "\n".join(text)
+
+
+def _read(ledger: Ledger, key: str) -> str:
+    """How many equations are read, where they were spoiled."""
+    several = ledger.read.get(key)
+    return f", {sum(one.is_read for one in several)} of {len(several)} equations read" if several else ""
 
 
 def data(ledger: Ledger) -> list[Json]:
@@ -32,5 +38,7 @@ def data(ledger: Ledger) -> list[Json]:
             "evidence": [] if account.evidence is None else list(account.evidence.lines),
             "errata": [{"where": erratum.where, "printed": erratum.printed, "corrected": corrected,
                         "witness": str(witness)} for erratum, corrected, witness in account.errata],
+            "equations": [{"text": one.text, "is_read": one.is_read, "missed": list(one.missed)}
+                          for one in ledger.read.get(key, ())],
             "failures": list(account.failures), "seconds": round(account.seconds, 3)})
     return rows

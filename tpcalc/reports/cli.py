@@ -198,6 +198,9 @@ def _prove(parser: argparse.ArgumentParser) -> None:
                         "given")
     parser.add_argument("-o", "--output", default="tpcalc-ledger", metavar="FOLDER", help="where to write")
     parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of the random numbers")
+    parser.add_argument("--spoil", action="store_true",
+                        help="make every equation of the statements wrong, one thing at a time, and say which the "
+                        "checks of their entries read: minutes")
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that check entries; the "
                                                                                  "results are those of one")
     parser.add_argument("--no-pdf", action="store_true", help="do not compile ledger.tex")

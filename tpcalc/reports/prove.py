@@ -9,14 +9,16 @@ import shutil
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from .. import _checks
 from .._files import write_text
-from ..ledger import Ledger, check, closure, dot, entries
+from ..ledger import Entry, Ledger, check, closure, dot, entries
 from ..ledger.document import ledger_latex
 from ..ledger.numbered import table_of_counts
+from ..ledger.spoiling import ReadEquation, counts, read_ledger
 from ..ledger.table import data, ledger_table
 from .failures import CompileError
 from .pages.latex import compile_pdf, find_tex
@@ -31,11 +33,22 @@ def prove_command(args: argparse.Namespace) -> int:
     _checks.folder("--output", args.output)
     with bar("proving", len(ordered)) as progress, _workers(args.workers) as executor:
         ledger = check(known, args.keys or None, args.seed, progress, executor)
+    if args.spoil:
+        ledger = replace(ledger, read=_read(ordered, args))
     print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else ledger_table(ledger), flush=True)
     if not args.keys and not args.json:
         print(f"\n{table_of_counts(ledger)}", flush=True)
+    if args.spoil and not args.json:
+        print("\n" + "\n".join(str(one) for several in ledger.read.values() for one in several if not one.is_read))
+        print(f"\n{counts(one for several in ledger.read.values() for one in several)}", flush=True)
     write_ledger(ledger, Path(args.output), not args.no_pdf)
     return 1 if ledger.failures else 0
+
+
+def _read(ordered: Sequence[Entry], args: argparse.Namespace) -> dict[str, tuple[ReadEquation, ...]]:
+    """Which equations of the statements their checks read."""
+    with bar("spoiling", len(ordered)) as progress, _workers(args.workers) as executor:
+        return read_ledger({one.key: one for one in ordered}, args.seed, progress, executor)
 
 
 def _workers(number: int) -> Any:
