@@ -18,6 +18,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 FUNCTIONS: Mapping[type, Callable[..., Value]] = {
     sp.Add: lambda *terms: reduce(operator.add, terms), sp.Mul: lambda *factors: reduce(operator.mul, factors),
+    sp.UnevaluatedExpr: lambda value: value,
     sp.Pow: operator.pow, sp.exp: np.exp, sp.log: np.log, sp.Max: max, sp.Eq: operator.eq, sp.Le: operator.le,
     sp.Ge: operator.ge, sp.KroneckerDelta: lambda first, second: float(first == second),
     sp.Heaviside: lambda argument, _: float(argument > 0)}

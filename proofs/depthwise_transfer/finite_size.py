@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 import numpy as np
 import sympy as sp
 
@@ -9,6 +11,7 @@ import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from .._letters import NODES, WEIGHTS, Letters
 from ._fields import mean_of
 from .finite_network import depth as L
 
@@ -63,14 +66,16 @@ def propagator_witness() -> Witness:
                    float((rest - third)[1, 4]), float((rest - covariance @ D_.T)[1, 4]))
 
 
+def output(mu0: float, depth: object) -> float:
+    """f_2 of a linear network."""
+    scaling, task = tp.theory.DepthwiseScaling(mu0=mu0, eta0=0.3), tp.Task([1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
+    raw = tp.theory.raw_problem(scaling, tp.ResNet(), task, depth)  # type: ignore[arg-type]
+    return float(raw.output_scale * tp.train(raw.problem).outputs[2, 0, 0])
+
+
 def difference_witness() -> Witness:
     """Outputs after two steps of linear networks of two depths, whose mu0 depends on the depth."""
-    task, sizes = tp.Task([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]), ((4, 0.5), (16, 1.0))
-
-    def output(mu0: float, depth: object) -> float:
-        scaling = tp.theory.DepthwiseScaling(mu0=mu0, eta0=0.3)
-        raw = tp.theory.raw_problem(scaling, tp.ResNet(), task, depth)  # type: ignore[arg-type]
-        return float(raw.output_scale * tp.train(raw.problem).outputs[2, 0, 0])
+    sizes = ((4, 0.5), (16, 1.0))
     (one, mu_one), (two, mu_two) = sizes
     start, between = output(mu_one, one) - output(mu_one, tp.oo), output(mu_one, tp.oo) - output(mu_two, tp.oo)
     truth = output(mu_one, one) - output(mu_two, two)
@@ -79,11 +84,41 @@ def difference_witness() -> Witness:
                    printed, right)
 
 
+def stated_propagator() -> float:
+    """The second equation, of kernels that are polynomials in layer times, on whose nodes quadrature is exact."""
+    rng, places = np.random.default_rng(3), (NODES + 1) / 2
+    slopes, root = rng.normal(size=(2, 3, 3))
+
+    def of(coefficients: np.ndarray) -> Callable[[float, float], float]:
+        return lambda one, two: float(np.polynomial.polynomial.polyval2d(one, two, coefficients))
+    known = {"D": of(slopes), "Sigma": of(root @ root.T)}
+    spread, change = (np.array([[known[name](one, two) for two in places] for one in places])
+                      for name in ("Sigma", "D"))
+    kept = np.eye(len(places)) - change * WEIGHTS / 2
+    truth = kept @ spread @ kept.T   # (1 - D) Sigma (1 - D)^T
+    here = Letters(known)
+    return max(abs(float(here.at({p: places[i], q: places[j]}).of(PROPAGATOR.value)) - truth[i, j])
+               for i, j in ((0, 3), (5, 2)))
+
+
+def stated_difference() -> float:
+    """The third equation, of outputs of networks of two depths and of the limit."""
+    depths, scales = {L: 4.0, L2: 16.0, sp.oo: np.inf}, {mu: 0.5, mu2: 1.0}
+    known = {(scale, size): output(scale, tp.oo if size == np.inf else int(size))
+             for scale in scales.values() for size in depths.values()}
+    here = Letters({"f": lambda scale, size: known[scale, size]}, {**depths, **scales})
+    return abs(float(here.of(DIFFERENCE.target) - here.of(DIFFERENCE.value)))
+
+
 def evidence() -> Evidence:
     source, D_, covariance = propagator()
     left = covariance - D_ @ covariance - covariance @ D_.T + D_ @ covariance @ D_.T
     return Evidence((MeasuredNumber("(109) with Sigma of (107), left less right, the largest entry",
-                                    float(np.max(np.abs(left - source))), 1e-12, 0.0),))
+                                    float(np.max(np.abs(left - source))), 1e-12, 0.0),
+                     MeasuredNumber("the second equation, polynomial kernels, left less right", stated_propagator(),
+                                    1e-11, 0.0),
+                     MeasuredNumber("the third equation, linear networks, left less right", stated_difference(), 1e-12,
+                                    0.0)))
 
 
 ENTRY = Entry(

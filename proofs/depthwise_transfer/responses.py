@@ -39,7 +39,8 @@ def stated(exact: tp.theory.OrderParameters, sampled: tp.theory.OrderParameters)
     found: dict[int, list[float]] = {}
     of = sampled.fields
     assert of is not None and of.xi is not None and of.r is not None
-    sites = {name: np.array_split(getattr(of, name)[:, :, 0], BATCHES, axis=-1) for name in ("h", "g", "chi", "u", "xi", "r")}
+    sites = {name: np.array_split(getattr(of, name)[:, :, 0], BATCHES, axis=-1)
+             for name in ("h", "g", "chi", "u", "xi", "r")}
     for batch in range(BATCHES):
         here = {name: parts[batch] for name, parts in sites.items()}
 
@@ -53,8 +54,10 @@ def stated(exact: tp.theory.OrderParameters, sampled: tp.theory.OrderParameters)
             "chi": lambda step, node: here["chi"][node - 2][step], "u": lambda step, node: here["u"][node - 2][step],
             "xi": lambda step, node: here["xi"][node - 1][step], "r": lambda step, node: here["r"][node - 1][step],
             "g": lambda step, node: here["g"][node - 1][step], "phi": lambda step, node: here["h"][node - 1][step],
-            "A": lambda a, b, node: c * exact.A[node - 1, a, 0, b, 0], "B": lambda a, b, node: c * exact.B[node - 1, a, 0, b, 0],
-            "Phi": lambda a, b, node: exact.Phi[node - 1, a, 0, b, 0], "G": lambda a, b, node: exact.G[node - 1, a, 0, b, 0],
+            "A": lambda a, b, node: c * exact.A[node - 1, a, 0, b, 0],
+            "B": lambda a, b, node: c * exact.B[node - 1, a, 0, b, 0],
+            "Phi": lambda a, b, node: exact.Phi[node - 1, a, 0, b, 0],
+            "G": lambda a, b, node: exact.G[node - 1, a, 0, b, 0],
             "phi/r": lambda a, node, b, other: slope(here["h"][node - 1], here["r"][other - 1])[a, b],
             "g/u": lambda a, node, b, other: slope(here["g"][node - 1], here["u"][other - 2])[a, b]}
         letters = Letters(tables, {t: later, s: 1, ell: block})

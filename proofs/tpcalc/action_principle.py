@@ -83,12 +83,13 @@ def evidence() -> Evidence:
     outputs = tuple(MeasuredNumber(f"f_{k + 1} of tanh, particles at L = 8, 16, 32 extrapolated", *map(float, numbers))
                     for k, numbers in enumerate(zip(values, errors, limit)))
     cases = refusals()
-    same = MeasuredNumber("terms of what is stated that differ from what the solver of these outputs is compiled from",
-                          float(sum(len(sp.Add.make_args(sp.expand(one.value - compiled))) for one, compiled in zip(
-                              statement().equations, (action(a, b, ("m",)), action(a, a, ("m",))))
-                              if sp.expand(one.value - compiled) != 0)), 0.0, 0.0)
-    return Evidence((*outputs, same, MeasuredNumber(f"refused with the reason: {', '.join(cases)}",
-                                              float(sum(map(refused, cases.values()))), 0.0, float(len(cases)))))
+    compiled = (action(a, b, ("m",)), action(a, a, ("m",)))
+    differ = sum(sp.expand(one.value - other) != 0 for one, other in zip(statement().equations, compiled))
+    same = MeasuredNumber("equations that differ from what the solver of these outputs is compiled from",
+                          float(differ), 0.0, 0.0)
+    told = MeasuredNumber(f"refused with the reason: {', '.join(cases)}", float(sum(map(refused, cases.values()))), 0.0,
+                          float(len(cases)))
+    return Evidence((*outputs, same, told))
 
 
 ENTRY = Entry(

@@ -67,10 +67,10 @@ def evidence() -> Evidence:
     distances = tuple(float(np.max(np.abs(tp.train(tp.ResNet(), TASK, OPT, SCALE, depth).outputs - limit)))
                       for depth in DEPTHS)
     difference = MeasuredNumber("largest difference from U V^T of numpy's SVD", largest_difference(), ROUND_OFF, 0.0)
-    stated = MeasuredNumber("the same of the weights that are stated, of independent rows", stated_difference(), ROUND_OFF,
-                            0.0)
-    return Evidence((difference, stated), (Rate("outputs at finite depth and in the limit, with momentum", "L", 1.0, DEPTHS,
-                                         distances, allowance=0.1),))
+    stated = MeasuredNumber("the same of the weights that are stated, of independent rows", stated_difference(),
+                            ROUND_OFF, 0.0)
+    return Evidence((difference, stated), (Rate("outputs at finite depth and in the limit, with momentum", "L", 1.0,
+                                                DEPTHS, distances, allowance=0.1),))
 
 
 ENTRY = Entry(

@@ -25,7 +25,7 @@ class Account:
 
     statement: LaTeX; steps: of the proof; difference: the largest relative one on random numbers, None without a
     proof; numbers: what that compares; errata: each with its corrected form in LaTeX and its witness; failures:
-    what does not hold, in words; is_unread: the statement is typed, and no check reads it.
+    what does not hold, in words; is_unread: the statement is typed, and no check reads it; equations: of the statement.
     """
 
     entry: Entry
@@ -38,12 +38,13 @@ class Account:
     failures: tuple[str, ...] = ()
     seconds: float = 0.0
     is_unread: bool = False
+    equations: int = 0
 
     @property
     def own_standing(self) -> Standing:
         """By its own checks: derived where every step changes something, compared where what the package computes is
         what is printed, measured by evidence; cited without equations that a check could reach."""
-        if self.is_unread or not self.statement:
+        if self.is_unread or not self.equations:
             return Standing.CITED
         if self.steps:
             return Standing.DERIVED if all(step.before != step.after for step in self.steps) else Standing.COMPARED
@@ -105,7 +106,8 @@ def check_entry(entry: Entry, seed: int = 0) -> Account:
             errata.append((erratum, corrected, witness))
     return Account(entry, body, () if proof is None else tuple(proof.steps), difference,
                    "" if proof is None else proof.numbers, evidence, tuple(errata), tuple(found.failures),
-                   time.perf_counter() - start, isinstance(statement, Formula))
+                   time.perf_counter() - start, isinstance(statement, Formula),
+                   len(getattr(statement, "equations", ())))
 
 
 def _prove(entry: Entry, statement: Value, proof: Proof, seed: int, found: _Findings) -> float | None:
