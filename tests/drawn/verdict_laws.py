@@ -176,7 +176,7 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Value, Value], is_
 
 def _is_bound(verdict: Verdict, name: str) -> bool:
     """Is the exponent labeled as an upper bound?"""
-    return name in getattr(verdict, "bounds", ()) or any(", at most" in reason for reason in verdict.reasons)
+    return name in verdict.bounds
 
 
 def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> list[float]:
