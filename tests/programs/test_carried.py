@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.models.skips import Junction
 from tpcalc.training.carried import carried
 
 N, P = 6, 3  # coordinates, positions
@@ -65,3 +66,22 @@ def test_what_is_not_homogeneous_is_refused() -> None:
     for net, name in ((tp.Transformer(phi="relu"), "Wq"), (tp.Transformer(), "W1"), (tp.ResNet("tanh", "mlp"), "W1")):
         with pytest.raises(ValueError, match=f"got {name} -1; what acts on {name} is not homogeneous"):
             carried(net).alphas((sp.Integer(0),) * 2, {name: sp.Integer(-1)})
+
+
+def test_of_two_places_of_a_parameter_the_larger_gradient_counts() -> None:
+    """A vector on the stream and in the branch: on the stream its gradient has no branch multiplier."""
+    def both(junction: Junction) -> tuple[sp.Expr, ...]:
+        x, = junction.streams
+        kept = junction.trained("a") * x
+        return (kept + junction.branch(kept, named=True),)
+    found = carried(tp.ResNet("relu", "mlp", skip=both))
+    assert found.of_gradients["a"][0] == 0 and found.of_gradients["W1"][0] == found.of_gradients["W2"][0] == 1
+    assert found.gradient("a", (sp.Integer(-1),), {}) == 0 and found.gradient("W1", (sp.Integer(-1),), {}) == -1
+
+
+def test_what_is_normalized_has_gradients_that_fall_with_its_size() -> None:
+    """q over its root mean square does not change with the size of W_q, so that c^-1 is that of its gradient."""
+    found = carried(tp.Transformer(qk_norm=True, phi="relu"))
+    for name in ("Wq", "Wk"):
+        assert found.of_gradients[name][1][name] == -1 and found.of_branches[0].get(name, 0) == 0
+    assert found.of_gradients["Wq"][1].get("Wk", 0) == 0 and found.of_gradients["Wv"][1].get("Wv", 0) == 0
