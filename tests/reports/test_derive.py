@@ -58,6 +58,19 @@ def test_the_parts_are_what_library_calls_give(capsys: pytest.CaptureFixture[str
     assert found["kets"]["text"] == str(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(*SYMBOLS))))
 
 
+def test_blocks_of_many_matrices_have_letters_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    found = parts(capsys, "--block mlp --matrices 7 --phi silu --norm layer")
+    assert all(f"u^{{({number})}}_a" in found[PARTS[4]]["latex"] for number in (5, 6)) and "z_a" in found[PARTS[4]]["latex"]
+
+
+def test_long_functions_of_gradients_have_names(capsys: pytest.CaptureFixture[str]) -> None:
+    text = parts(capsys, "--phi relu --optimizer adam")["kets"]["latex"]
+    assert [line.partition(" &=")[0].strip() for line in text.split("\\\\")][-2:] == [
+        r"\mathcal{Q}_{s}^{l}", r"\mathcal{R}_{s}^{l}"]
+    assert text.count(r"\mathcal{Q}_{s}^{l}") == text.count(r"\mathcal{R}_{s}^{l}") == 2 and text.count(r"\sqrt") == 4
+    assert r"\mathcal" not in parts(capsys, "--phi relu --optimizer signsgd")["kets"]["latex"]
+
+
 def test_settings_of_optimizers_are_symbols(capsys: pytest.CaptureFixture[str]) -> None:
     text = parts(capsys, "--optimizer adam")["program"]["latex"]
     assert all(symbol in text for symbol in (r"\beta_{1}", r"\beta_{2}", r"\epsilon")) and "999" not in text

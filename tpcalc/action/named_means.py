@@ -36,7 +36,9 @@ class NamedMeans:
             self._meet(inner)
         if variance not in self.covariances:
             inside = self.latex(covariance)
-            self.covariances[variance] = LETTERS[len(self.covariances)], inside
+            known = len(self.covariances)
+            letter = LETTERS[known] if known < len(LETTERS) else rf"{LETTERS[0]}^{{({known + 1})}}"
+            self.covariances[variance] = letter, inside
 
     def latex(self, expression: sp.Expr) -> str:
         """LaTeX of the expression, its means by name."""

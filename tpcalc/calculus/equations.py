@@ -11,16 +11,20 @@ from .._text import Aligned
 from .._checks import short
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import HeadSum, Matrix, MatVec, Vector
+from ..programs.language import HeadSum, Matrix, MatVec, Outer, Vector
 from ..optimizers.polar import Polar
 from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
-from .kets import Ket
+from .kets import Averaged, Ket
 from ..derivations.printing import latex
 from .outer_products import of_named_vectors
 from .rules import Causality, Collect, DotSum, HatDot, VectorsToKets, Unroll, UpdateActs
 from .support import Support
 from .setting import Setting
+
+
+MOST_OPERATIONS = 12  # of a function that is written within a mean
+LETTERS = "QRSVXYZ"
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,8 +55,30 @@ class KetEquations(Short, Aligned):
     derivation: Derivation
 
     def latex(self) -> str:
-        """The equations as lines of an ``aligned`` environment, with their ranges."""
-        return " \\\\\n".join(rf"{latex(e.target)} &= {latex(e.value)}{_range(e.location)}" for e in self.equations)
+        """The equations as lines of an ``aligned`` environment, with their ranges; long functions of gradients under
+        independent copies have names, whose lines stand last."""
+        names: dict[sp.Expr, Averaged] = {}
+
+        def named(value: sp.Expr) -> sp.Expr:
+            long = {one: one.body for one in value.atoms(Averaged) if one.body.count_ops() > MOST_OPERATIONS}
+            for one in sorted(long, key=sp.default_sort_key):
+                if one.body not in [known.body for known in names.values()]:
+                    names[self._name(one.body, len(names))] = one
+            symbols = {known.body: name for name, known in names.items()}
+            return value.xreplace({one: one.func(symbols[body], one.args[1]) for one, body in long.items()})
+        lines = [rf"{latex(e.target)} &= {latex(named(e.value))}{_range(e.location)}" for e in self.equations]
+        return " \\\\\n".join([*lines, *(rf"{name} &= {one.latex_of_body()}" for name, one in names.items())])
+
+    def _name(self, body: sp.Expr, number: int) -> sp.Symbol:
+        """A letter with the step and the layer that the function is of."""
+        roles = self.setting.program.index_roles()
+        bound = {limit[0] for total in body.atoms(sp.Sum) for limit in total.limits}
+        free = sorted(set().union(*(one.free_symbols for one in body.atoms(Outer))) - bound | (
+            {self.setting.time, self.setting.past} & body.free_symbols), key=str)
+        layers = [str(s) for s in free if roles.get(s) == "layer"]
+        below = [str(s) for s in free if roles.get(s, "clock") != "layer" and s not in self.setting.program.sizes]
+        return sp.Symbol(rf"\mathcal{{{LETTERS[number % len(LETTERS)]}}}_{{{' '.join(below)}}}"
+                         + (rf"^{{{' '.join(layers)}}}" if layers else ""))
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)

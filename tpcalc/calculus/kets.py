@@ -16,6 +16,7 @@ from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from .._text import OuterText, ProductText
+from ..derivations.printing import KetPrinter
 from ..gaussian.variables import Expectation
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Mean, Outer, Real, Vector, kind
@@ -99,6 +100,10 @@ class Averaged(_Printed):
     is_random = True
     body = property(lambda self: self.args[0])
 
+    def latex_of_body(self) -> str:
+        """The function alone, of kets and of copies."""
+        return self._of_products(KetPrinter(), ProductText, r"| {} \rangle", r"| {} \rangle^{}")[0]
+
     def _sympystr(self, printer: Printer) -> str:
         return f"E'[{self._written(printer, OuterText, '|{}>', '|{}>{}')}]"
 
@@ -107,12 +112,16 @@ class Averaged(_Printed):
         return rf"\mathbb{{E}}'\left[{text}\right]"
 
     def _written(self, printer: Printer, product: type[ProductText], ket_form: str, copy_form: str) -> str:
+        body, mark = self._of_products(printer, product, ket_form, copy_form)
+        return f"{body} {copy_form.format(printer.doprint(self.args[1]), mark)}"
+
+    def _of_products(self, printer: Printer, product: type[ProductText], ket_form: str, copy_form: str
+                     ) -> tuple[str, str]:
         mark = "'" if ket_form.startswith("|{}>") else r"{\prime}"
         names = {o: product(ket_form.format(printer.doprint(o.left)) + " "
                             + copy_form.format(printer.doprint(o.right), mark), real=True)
                  for o in self.body.atoms(Outer)}
-        body = printer.parenthesize(self.body.xreplace(names), PRECEDENCE["Mul"], strict=True)
-        return f"{body} {copy_form.format(printer.doprint(self.args[1]), mark)}"
+        return printer.parenthesize(self.body.xreplace(names), PRECEDENCE["Mul"], strict=True), mark
 
 
 class Response(_Printed):

@@ -6,6 +6,7 @@ import argparse
 import sys
 from dataclasses import dataclass, field, fields
 from importlib import import_module
+from textwrap import shorten
 from typing import Any, Callable, Mapping, Sequence
 
 import sympy as sp
@@ -31,6 +32,7 @@ from .store import print_json
 
 
 SETTINGS = dict(zip(("beta1", "beta2", "eps"), sp.symbols("beta_1 beta_2 epsilon", positive=True)))
+COLUMN = 56.0  # letters of a line of an article
 SCALING = ((r"\alpha", r"\gamma"), r"exponents of the depth: branches are multiplied by $L^{-\alpha}$, updates are of "
            r"size $L^{-\gamma}$")
 
@@ -140,7 +142,7 @@ def _part(found: DerivedTraining, title: str, derive: Callable[[], Any], legend:
         found.parts.append(Part(title, str(value), value.latex(), legend(value)))
         return value
     except (NotCovered, Divergence) as reason:
-        found.parts.append(Part(title, why=one_line(reason)))
+        found.parts.append(Part(title, why=shorten(one_line(reason), 240, placeholder=" ...")))
         return None
 
 
@@ -179,7 +181,7 @@ def fragment(found: DerivedTraining, with_steps: bool) -> str:
         shown += [("steps", block.latex) for block in derivation(found.steps) if isinstance(block, DisplayedFormula)]
     lines = [f"% {title}\n" + "\n".join(
         f"\\begin{{equation*}}\\begin{{aligned}}\n{body}\n\\end{{aligned}}\\end{{equation*}}"
-        for body in breaking.displays(text)) for title, text in shown]
+        for body in breaking.displays(text, COLUMN)) for title, text in shown]
     lines += [f"% {part.title}: not derived: {part.why}" for part in found.parts if part.why]
     return "\n\n".join(lines)
 
