@@ -119,8 +119,17 @@ def spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
         return []
     ways = {"a sign": _sign, "a factor of 2": _factor, "an exponent": _exponent, "an index shifted": _index,
             "two names swapped": _names}
-    made = ((what, way(side, rng)) for what, way in ways.items())
+    made = ((what, _attempted(way, side, rng)) for what, way in ways.items())
     return [(what, wrong) for what, wrong in made if wrong is not None]
+
+
+def _attempted(way: Callable[[sp.Expr, np.random.Generator], sp.Expr | None], side: sp.Expr,
+               rng: np.random.Generator) -> sp.Expr | None:
+    """None where a node of the equation does not take what it would be spoiled to."""
+    try:
+        return way(side, rng)
+    except (TypeError, ValueError):
+        return None
 
 
 def _sign(side: sp.Expr, rng: np.random.Generator) -> sp.Expr:
