@@ -15,7 +15,7 @@ from support.entries import LEFT, RIGHT, A, B, entry as made, measured, proof
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Identity, MeasuredNumber, Proof, check, check_entry
 from tpcalc.ledger import entries, entry
-from tpcalc.ledger.spoiling import counts, read_equations, read_ledger, spoiled, spoils
+from tpcalc.ledger.spoiling import counts_of_read, read_equations, read_ledger, spoiled, spoils
 from tpcalc.reports import cli
 
 f, g = sp.Function("f"), sp.Function("g")
@@ -72,7 +72,7 @@ def test_an_equation_that_no_check_reads_is_not_read_and_leaves_the_entry_cited(
     ledger = check({unread.key: unread})
     assert str(ledger.statuses[unread.key]) == "measured"
     assert str(replace(ledger, read={unread.key: (one,)}).statuses[unread.key]) == "cited"
-    assert counts([one]) == "p: 0 of 1 equations are read\nall: 0 of 1 equations are read"
+    assert counts_of_read([one]) == "p: 0 of 1 equations are read\nall: 0 of 1 equations are read"
 
 
 SQUARE = Equation(LEFT, RIGHT)

@@ -262,7 +262,7 @@ INNER = {  # called by the package, on values of its own
 
 PARTS = {"Assign", "Branch", "CompiledLimit", "Convolution", "Derivation", "Family", "HeadSum", "LimitEquation",
          "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean", "NonlinearOuter", "Outer",
-         "Scalar", "Step", "Transpose", "Vector", "softmax_attention"}  # of programs and of results
+         "Scalar", "Step", "Transpose", "Vector", "factored_square", "softmax_attention"}  # of programs and of results
 
 
 @cache

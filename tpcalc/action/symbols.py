@@ -25,11 +25,11 @@ BY_NAME = {  # the name without its sites
 OF_A_MATRIX = ("w", "theta")
 
 
-def symbols(values: Iterable[sp.Expr]) -> list[Meaning]:
+def action_symbols(values: Iterable[sp.Expr]) -> list[Meaning]:
     """(LaTeX, words) of the overlaps, answers and weights in expressions, in the order of the table.
 
     >>> from tpcalc.action.block_kernels import C, P
-    >>> [several for several, _ in symbols([2 * C * P])]
+    >>> [several for several, _ in action_symbols([2 * C * P])]
     [('C_{aa}', 'C_{ab}')]
     """
     met = sorted(set().union(*(value.free_symbols for value in values)), key=str)

@@ -63,7 +63,7 @@ def read_equations(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
         raise NotCovered(f"{entry.key}: its checks fail as it is; expected an entry that holds")
     found = []
     for number, one in enumerate(getattr(entry.statement(), "equations", ()), 1):
-        attribute, side = _side(one)
+        attribute, side = _attribute_of(one)
         rng = np.random.default_rng([seed, number, *entry.key.encode()])
         noticed, equal = [], []
         for what, wrong in spoils(side, rng):
@@ -92,7 +92,7 @@ class _OfKey:
         return read_equations(entry, self.seed)
 
 
-def counts(read: Iterable[ReadEquation]) -> str:
+def counts_of_read(read: Iterable[ReadEquation]) -> str:
     """How many equations are read, in a line a paper."""
     papers: dict[str, list[bool]] = {}
     for one in read:
@@ -208,7 +208,7 @@ def _are_equal(side: Any, wrong: Any) -> bool:
 
 # The object that is printed.
 
-def _side(equation: Any) -> tuple[str, Any]:
+def _attribute_of(equation: Any) -> tuple[str, Any]:
     """The attribute of an equation that is spoiled, and what it is; ("", None) where there is none."""
     for name in ATTRIBUTES:
         value = getattr(equation, name, None)

@@ -17,7 +17,7 @@ from .. import depth_limit, kets, program, recursion
 from ..action.block_kernels import derive_block_kernels
 from ..action.densities import TARGETS, Densities, derive_densities
 from ..action.named_means import NamedMeans
-from ..action.symbols import symbols as action_symbols
+from ..action.symbols import action_symbols
 from ..calculus.setting import Setting
 from ..calculus.symbols import Meaning, symbols
 from ..errors import NotCovered
@@ -72,7 +72,7 @@ def derive_command(args: argparse.Namespace) -> int:
     elif args.fragment:
         print(fragment(found, args.derivation))
     else:
-        print(plain(found, args.derivation))
+        print(as_text(found, args.derivation))
     return 0
 
 
@@ -151,7 +151,7 @@ def _steps(value: Any) -> list[Json]:
             for s in value.derivation.steps]
 
 
-def plain(found: DerivedTraining, with_steps: bool) -> str:
+def as_text(found: DerivedTraining, with_steps: bool) -> str:
     parts = [f"{part.title}\n\n{part.text or f'not derived: {part.why}'}\n" for part in found.parts]
     steps = [f"({one['number']}) {one['rule']}: {one['reason']} [{one['source']}]\n    {one['latex']}"
              for one in found.steps] if with_steps else []
