@@ -11,7 +11,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.optimizers.faithful import direction_power
-from tpcalc.theory import factored_square
+from tpcalc.optimizers.polar import Polar
+from tpcalc.theory import Outer, factored_square
 
 DEPTH, WIDTH = 3, 12
 TASK = tp.Task(np.array([[[1.0], [0.5]], [[0.3], [-1.0]], [[0.7], [0.2]]]), np.array([[[1.0], [-1.0]]] * 3))
@@ -118,3 +119,22 @@ def test_an_eps_that_takes_no_symbol_is_refused_by_name() -> None:
 
     with pytest.raises(tp.NotCovered, match="powers of its direction are read with a symbol for eps"):
         tp.classify(1, 0, opt=Fixed(eps=0.1))
+
+
+def test_directions_of_whole_matrices_are_refused_where_entries_are_counted() -> None:
+    @dataclass(frozen=True)
+    class Spectral(Adafactor):
+        def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
+            return Polar(gradient(step)) if gradient(step).has(Outer) else sp.sign(gradient(step))
+
+    @dataclass(frozen=True)
+    class OfMatricesAlone(Adafactor):
+        def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
+            return Polar(gradient(step))
+
+    net, scale = tp.ResNet("tanh", "mlp"), tp.Parametrization({"*": tp.Powers(init={"n": -0.5}, lr={"n": -1, "L": -1})})
+    assert tp.classify(1, 0, net, Spectral()).name == "ODE limit"
+    with pytest.raises(tp.NotCovered, match="of whose directions powers of n are not counted"):
+        tp.theory.with_exponents(scale, net, Spectral())
+    with pytest.raises(tp.NotCovered, match="whose direction is none of a single weight"):
+        tp.recipe(optimizer=OfMatricesAlone())

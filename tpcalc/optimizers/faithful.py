@@ -16,8 +16,9 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from .entrywise import Adam, Entrywise, Lion, SignSGD, is_entrywise
 from ..programs.indices import t
-from ..programs.language import Family, Scalar
+from ..programs.language import Family, Outer, Scalar, Vector
 from .leading import leading_power
+from .polar import Polar
 from .sgd import SGD
 from ..programs.trainable import Trainable, buffer_of
 from .updates import update
@@ -70,6 +71,16 @@ def optimizer_name(optimizer: object) -> str:
     return name.lower()
 
 
+def acts_on_entries(optimizer: object) -> bool:
+    """Is the direction of a matrix a function of entries? Entries of orthogonal factors and of what is divided by a
+    Frobenius norm shrink with the width."""
+    name = optimizer_name(optimizer)
+    if isinstance(name, NameWithDirection):
+        u, v = Family(Vector, "u"), Family(Vector, "v")
+        return not name.opt.direction(lambda k: Outer(u[k], v[k]), t).has(Polar)
+    return name not in ("muon", "normalizedsgd")
+
+
 def decay_kind(optimizer: object) -> str:
     """What the weight decay of an optimizer does, as ``Settings`` has it; "decoupled" of names, and without one."""
     if not getattr(optimizer, "weight_decay", 0):
@@ -83,7 +94,11 @@ def decay_kind(optimizer: object) -> str:
 def direction(name: str) -> sp.Expr:
     """What the learning rate multiplies at the second step, as a function of ``GRADIENTS`` and ``EPS``."""
     if isinstance(name, NameWithDirection):
-        return _written(_with_symbol_for_eps(name.opt))
+        try:
+            return _written(_with_symbol_for_eps(name.opt))
+        except TypeError as error:  # of nodes that are made of matrices alone
+            raise NotCovered(f"optimizer: got {short(name.opt)}, whose direction is none of a single weight ({error}); "
+                             "its size is not known; expected one that takes numbers as well as matrices") from None
     if name in ("adam", "adamw"):
         beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
         return _written(Adam(1, beta1, beta2, EPS))

@@ -20,13 +20,12 @@ from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
 from ..scaling.powers import FAN_IN, ROLES, Frozen
 from ..scaling.width import gradient_power
 from .carried import carried
-from ..optimizers.faithful import decay_kind, faithful_rate, optimizer_name, update_power
+from ..optimizers.faithful import acts_on_entries, decay_kind, faithful_rate, optimizer_name, update_power
 from ..models.network import Network
 from .settings import Settings
 
 READ_IN, READ_OUT = EMBEDDING_READOUT_FAMILIES
 BRANCH, LAST = "branch", "last"  # the number in front of a branch; the matrices that branches end with
-OF_NO_ENTRY = ("muon", "normalizedsgd")  # entries of their directions shrink with the width
 WILD = "*?[]"
 
 
@@ -106,7 +105,7 @@ def _require_network(scale: object, net: object) -> None:
 def _by_entries(opt: object) -> str:
     """The name of an optimizer that acts on every entry alone; ``ValueError`` for others."""
     name = optimizer_name("sgd" if opt is None else opt)
-    if name in OF_NO_ENTRY:
+    if not acts_on_entries(name):
         raise NotCovered(f"optimizer: got {short(opt)}, of whose directions powers of n are not counted by parameter; "
                          "expected an optimizer that acts on every entry alone, or tp.Parametrization(depth=...)")
     return name
