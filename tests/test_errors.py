@@ -22,6 +22,7 @@ CONVERSIONS = {  # one call, of something that is not the package's: what it doe
     "tpcalc/interpreters/given.py _from_text": "text of the user's as a number",
     "tpcalc/models/activations.py require_finite": "sympy's search for poles, which it gives up",
     "tpcalc/reports/arguments.py checked": "an argument of the shell's",
+    "tpcalc/optimizers/faithful.py _with_symbol_for_eps": "a dataclass of the user's, with another eps",
     "tpcalc/interpreters/lowered.py _function": "what sympy wrote, of functions that NumPy and SciPy may lack",
 }
 BOUNDARIES = {  # where the package meets what is not its own, and several calls read it
@@ -36,6 +37,8 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/results/saved.py _read_part": "fields of a file that a class does not take",
     "tpcalc/_shown.py or_why": "a part of a text that is found when it is printed: printing raises nothing",
     "tpcalc/ledger/checking.py attempt": "a check of the ledger that raises has failed, and says what was raised",
+    "tpcalc/ledger/spoiling.py _attempted": "a node of a statement that does not take what it would be spoiled to",
+    "tpcalc/optimizers/faithful.py direction": "the direction of an optimizer of the user's, of what is no matrix",
     "tpcalc/lowering/recursions/cache.py load_source": "raised again, once the half-made module is gone",
     "tpcalc/_files.py kept_json": "a file that is damaged keeps nothing",
     "tpcalc/reports/data.py load_task": "a file of the user's",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.reports.derive import COLUMN
 from tpcalc.reports.pages import breaking
 from tpcalc.reports.cli import main
 
@@ -97,7 +98,7 @@ def test_derive(capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "derive --alpha 1 --gamma 0")
     assert str(program) in out and str(recursion) in out
     out = printed(capsys, "derive --alpha 1 --gamma 0 --fragment")
-    assert all(display in out for display in breaking.displays(recursion.latex()))
+    assert all(display in out for display in breaking.displays(recursion.latex(), COLUMN))
     out = printed(capsys, "derive --alpha 1 --gamma 0 --derivation")
     assert all(step.latex() in out for step in recursion.derivation.steps)
     steps = json.loads(printed(capsys, "derive --json"))["steps"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pickle
 from typing import Callable
 
@@ -11,7 +13,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.verdicts import network_sizes
-from tpcalc.verdicts.counted import softmax_of_two
+from tpcalc.verdicts.counted import Attending, softmax_of_two
 from tpcalc.verdicts.network_sizes import NetworkSize
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.programs.blocks import Branch
@@ -68,7 +70,8 @@ def test_adam_moves_by_its_directions_whatever_gradients_are() -> None:
 
 def test_powers_of_n_are_those_of_the_rules_for_finite_width() -> None:
     """All vectors of a first step, and what it changes of q, k and v, at two positions with inputs of their own."""
-    net = tp.Transformer(head_dim=1, positions=2, mlp=None, attention=softmax_of_two(False))
+    attention = Attending(tp.theory.softmax_attention(1, HALF, causal=False), partial(softmax_of_two, False))
+    net = tp.Transformer(head_dim=1, positions=2, mlp=None, attention=attention)
     one = program(net, tp.SGD(), POINT, d_in=2)
     last = {s.target.name: s.target for s in one.unroll({"T": 1, "L": 1, "P": 2})}
     moved = [last[name].at(1, *last[name].indices[1:]) - last[name] for name in ("q", "k", "value")]

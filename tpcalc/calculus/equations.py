@@ -8,7 +8,6 @@ import sympy as sp
 
 from .._shown import Short
 from .._text import Aligned
-from .._checks import short
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import HeadSum, Matrix, MatVec, Outer, Vector
@@ -107,8 +106,8 @@ def kets(program: Program) -> KetEquations:
         raise ValueError(f"program: got {program!r}; expected a tp.program(...)")
     for location in program.locations():
         if location.statement.value.has(Polar):
-            raise NotCovered(f"program {program.name}: got {short(location.statement)}; an orthogonal factor "
-                             "is made of Gram matrices of all its rows, for which kets have no rule; expected "
+            raise NotCovered(f"program {program.name}: {location.statement.target} moves by an orthogonal factor, "
+                             "which is made of Gram matrices of all its rows, for which kets have no rule; expected "
                              "updates that are functions of entries, or tp.train")
         for node in location.statement.value.atoms(HeadSum):
             raise NotCovered(f"program {program.name}: {location.statement} sums over the coordinates of heads, "

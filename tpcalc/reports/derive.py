@@ -218,11 +218,14 @@ def _of_user(given: str) -> Program:
         raise ValueError(f"program: got {given!r}; expected module:function, a function that returns a tp.Program")
     sys.path.insert(0, "")
     try:
-        function = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        loaded = import_module(module)
+    except ImportError as error:
         raise ValueError(f"program: got {given!r}; {error}") from None
     finally:
         sys.path.remove("")
+    if not hasattr(loaded, name):
+        raise ValueError(f"program: got {given!r}; {module} has no attribute {name!r}")
+    function = getattr(loaded, name)
     found = function() if callable(function) else function
     if not isinstance(found, Program):
         raise ValueError(f"program: got {given!r}, which is {_checks.short(found)}; expected a function that returns a "
