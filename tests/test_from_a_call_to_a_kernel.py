@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import tpcalc as tp
 from support.walks import CALLS, first_call
 
@@ -49,6 +51,7 @@ def test_the_files_are_those_that_run() -> None:
         assert any(re.search(rf"\b{Path(kernel).stem}\b", (PACKAGE / path).read_text()) for path in files)
 
 
+@pytest.mark.nightly
 def test_walks_are_no_longer_than_the_page_says() -> None:
     """All the files that a first call goes through, the table's among them."""
     said = {call: int(number) for number, call in re.findall(r"^(\d+) files: (.*)$", PAGE.read_text(), re.M)}

@@ -30,7 +30,10 @@ READ = {"tpcalc/muon_on_gram_matrices": (1, 1), "depthwise_transfer/parametrizat
         "tensor_programs_vi/operators": (1, 1), "tensor_programs_vi/outer_product": (2, 2)}
 
 
-@pytest.mark.parametrize("key", READ)
+LONG = {"depthwise_transfer/responses", "tpcalc/muon_on_gram_matrices", "depthwise_transfer/several_matrices"}
+
+
+@pytest.mark.parametrize("key", [pytest.param(key, marks=[pytest.mark.nightly] * (key in LONG)) for key in READ])
 def test_what_is_read_of_an_entry(key: str) -> None:
     found = read_equations(entry(key))
     assert (sum(one.is_read for one in found), len(found)) == READ[key], [str(one) for one in found if not one.is_read]
