@@ -11,8 +11,11 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.densities import derive_densities
+from tpcalc.calculus.setting import Setting
 from tpcalc.calculus.symbols import symbols
+from tpcalc.programs.program import Assign, Loop, Program
 from tpcalc.reports import cli
+from tpcalc.theory import Family, Matrix, MatVec, Vector
 
 SYMBOLS = sp.symbols("alpha gamma", real=True)
 PARTS = ("program", "kets", "recursion", "limit of infinite depth", "kernels of the block",
@@ -71,6 +74,13 @@ def test_long_functions_of_gradients_have_names(capsys: pytest.CaptureFixture[st
     assert r"\mathcal" not in parts(capsys, "--phi relu --optimizer signsgd")["kets"]["latex"]
 
 
+def test_long_functions_of_many_matrices_have_names_of_their_own() -> None:
+    """More than there are letters; each stands in equations, and on the left of one line."""
+    text = tp.kets(tp.program(tp.Transformer(positions=2, phi="relu"), tp.Adam(), tp.DepthScaling())).latex()
+    named = [line.partition(" &=")[0].strip() for line in text.split("\\\\\n") if line.startswith(r"\mathcal")]
+    assert len(named) == len(set(named)) == 12 and all(text.count(name) > 1 for name in named)
+
+
 def test_settings_of_optimizers_are_symbols(capsys: pytest.CaptureFixture[str]) -> None:
     text = parts(capsys, "--optimizer adam")["program"]["latex"]
     assert all(symbol in text for symbol in (r"\beta_{1}", r"\beta_{2}", r"\epsilon")) and "999" not in text
@@ -98,8 +108,10 @@ def test_programs_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert set(found) == set(PARTS[:4]) and "B[t, l] @ x[t, l - 1]" in found["program"]["text"]
     for given, said in (("own_program_of_a_test", "expected module:function"), ("nowhere_at_all:f", "No module named"),
                         ("own_program_of_a_test:missing", "has no attribute"),
-                        ("own_program_of_a_test:value", "which is 3; expected a function")):
-        assert cli.main(["derive", given]) == 2
+                        ("own_program_of_a_test:value", "which is 3; expected a function"),
+                        ("own_program_of_a_test:training --phi tanh", "--phi: got tanh beside own_program"),
+                        ("own_program_of_a_test:training --lr 1", "--lr: got (1.0,) beside own_program")):
+        assert cli.main(["derive", *given.split()]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and said in error
 
@@ -135,6 +147,11 @@ def test_kronecker_and_gradients_are_told_apart() -> None:
     assert "Kronecker" in words[(r"\delta_{a b}",)] and "no learning rates" in words[("r, r'",)]
     of_kets = dict(symbols(found.setting, [p.statement.value for p in found.setting.program.locations()]))
     assert "no Kronecker delta" in of_kets[(r"\delta x",)]
+    x, dx, u, W, t, T = (*(Family(Vector, name) for name in ("x", "dx", "u")), Family(Matrix, "W"),
+                         *sp.symbols("t T", integer=True, nonnegative=True))
+    body = (Loop(t, sp.Integer(0), T - 1, [Assign(x[t], MatVec(W(), u())), Assign(dx[t], MatVec(W(), x[t]))]),)
+    own = Setting.of(Program("own", (u(),), (W(),), (), body, (T,)))
+    assert not any("gradient" in said for _, said in symbols(own, [MatVec(W(), x[t]), dx[t]]))
     batch = tp.program(tp.ResNet("tanh"), tp.Adam(), tp.DepthScaling(), batch=True)
     said = dict(symbols(tp.kets(batch).setting, [p.statement.value for p in batch.locations()]))
     assert said[("i",)] == "a sample of the batch" and said[("k",)] == "a step up to that one"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Callable
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.optimizers.polar import Polar
 from tpcalc.orders import Affine, Region
+from tpcalc.theory import Outer
 from tpcalc.width import Perceptron
 from tpcalc.width.layers import layer_powers
 from tpcalc.width.principles import S, principles
@@ -217,3 +221,27 @@ def test_gradients_meet_what_a_wider_layer_has_learned(widths: tuple[int, int]) 
 def test_powers_that_are_not_solved_for_are_not_minimized() -> None:
     with pytest.raises(ValueError, match="minimize: got .* expected a power that is solved for"):
         tp.solve(Perceptron(), minimize=("*", "multiplier"), want=LEARNS)
+
+
+@dataclass(frozen=True)
+class OfMatrices:
+    """An optimizer from outside: orthogonal factors of matrices, or of all a bounded function."""
+
+    bounded: bool
+    lr: float = 0.1
+    weight_decay: float = 0.0
+
+    def schedule(self, steps: int) -> np.ndarray:
+        return np.full(steps, self.lr)
+
+    def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
+        now = gradient(step)
+        return sp.tanh(now) if self.bounded else Polar(now) if now.has(Outer) else sp.sign(now)
+
+
+def test_directions_whose_powers_are_not_counted_are_refused() -> None:
+    with pytest.raises(tp.NotCovered, match="one of whole matrices; powers of n"):
+        tp.solve(Perceptron((1, 1)), OfMatrices(False), want=LEARNS)
+    for net in (Perceptron((1, 1)), tp.ResNet("tanh", "mlp")):
+        with pytest.raises(tp.NotCovered, match="no power of the gradient"):
+            tp.solve(net, OfMatrices(True), want=("stable",))

@@ -56,27 +56,28 @@ class KetEquations(Short, Aligned):
     def latex(self) -> str:
         """The equations as lines of an ``aligned`` environment, with their ranges; long functions of gradients under
         independent copies have names, whose lines stand last."""
-        names: dict[sp.Expr, Averaged] = {}
+        names: dict[sp.Expr, tuple[sp.Symbol, str]] = {}  # of bodies: names and the bodies in LaTeX
 
         def named(value: sp.Expr) -> sp.Expr:
-            long = {one: one.body for one in value.atoms(Averaged) if one.body.count_ops() > MOST_OPERATIONS}
+            long = [one for one in value.atoms(Averaged) if one.body.count_ops() > MOST_OPERATIONS]
             for one in sorted(long, key=sp.default_sort_key):
-                if one.body not in [known.body for known in names.values()]:
-                    names[self._name(one.body, len(names))] = one
-            symbols = {known.body: name for name, known in names.items()}
-            return value.xreplace({one: one.func(symbols[body], one.args[1]) for one, body in long.items()})
+                if one.body not in names:
+                    names[one.body] = self._name(one.body, len(names)), one.latex_of_body()
+            return value.xreplace({one: one.func(names[one.body][0], one.args[1]) for one in long})
         lines = [rf"{latex(e.target)} &= {latex(named(e.value))}{_range(e.location)}" for e in self.equations]
-        return " \\\\\n".join([*lines, *(rf"{name} &= {one.latex_of_body()}" for name, one in names.items())])
+        return " \\\\\n".join([*lines, *(f"{name} &= {body}" for name, body in names.values())])
 
     def _name(self, body: sp.Expr, number: int) -> sp.Symbol:
-        """A letter with the step and the layer that the function is of."""
+        """A letter with the step and the layer that the function is of, and a number once letters are used up."""
         roles = self.setting.program.index_roles()
         bound = {limit[0] for total in body.atoms(sp.Sum) for limit in total.limits}
         free = sorted(set().union(*(one.free_symbols for one in body.atoms(Outer))) - bound | (
             {self.setting.time, self.setting.past} & body.free_symbols), key=str)
-        layers = [str(s) for s in free if roles.get(s) == "layer"]
-        below = [str(s) for s in free if roles.get(s, "clock") != "layer" and s not in self.setting.program.sizes]
-        return sp.Symbol(rf"\mathcal{{{LETTERS[number % len(LETTERS)]}}}_{{{' '.join(below)}}}"
+        layers = [sp.latex(s) for s in free if roles.get(s) == "layer"]
+        below = [sp.latex(s) for s in free if roles.get(s, "clock") != "layer" and s not in self.setting.program.sizes]
+        again, letter = divmod(number, len(LETTERS))
+        index = " ".join([*[f"({again + 1})"] * bool(again), *below])
+        return sp.Symbol(rf"\mathcal{{{LETTERS[letter]}}}_{{{index}}}"
                          + (rf"^{{{' '.join(layers)}}}" if layers else ""))
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 import sympy as sp
 
@@ -10,6 +10,7 @@ from ..derivations.printing import latex
 from ..gaussian.variables import Expectation
 from ..programs.language import Family, LossDerivative, Matrix, Mean, Member, NonlinearOuter, Outer, Vector
 from ..optimizers.polar import Polar
+from ..training.builders import gradient_name
 from .kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from .setting import Setting
 
@@ -50,8 +51,8 @@ def symbols(setting: Setting, values: Iterable[sp.Expr]) -> list[Meaning]:
     >>> for several, words in symbols(found.setting, [e.value for e in found.equations])[:3]:
     ...     print(*several, "|", words)
     U nV | given, with independent entries $\\mathcal{N}(0, 1)$
-    W_0 | given, with independent entries $\\mathcal{N}(0, 1/n)$
-    \\xi | given, a number
+    W_{0}^{l} | given, with independent entries $\\mathcal{N}(0, 1/n)$
+    \\xi_{t} | given, a number
     """
     whole = list(values)
     met = list(dict.fromkeys(node for value in whole for node in sp.preorder_traversal(value)))
@@ -67,20 +68,26 @@ def _members(setting: Setting, met: list[sp.Basic]) -> Iterator[Meaning]:
     """Vectors, matrices and numbers of the program: what is given, and what is a gradient."""
     program = setting.program
     names = {node.name for node in met if isinstance(node, Member)}
-    given: tuple[tuple[Sequence[Member], str, str], ...] = (
-        (program.vectors, "", r"given, with independent entries $\mathcal{N}(0, 1)$"),
-        (program.matrices, "_0", r"given, with independent entries $\mathcal{N}(0, 1/n)$"),
-        (program.data, "", "given, a number"))
-    for members, index, law in given:
-        if here := [latex(one.at()) + index for one in members if one.name in names]:
+    given: tuple[tuple[Sequence[Member], str], ...] = (
+        (program.vectors, r"given, with independent entries $\mathcal{N}(0, 1)$"),
+        (program.matrices, r"given, with independent entries $\mathcal{N}(0, 1/n)$"),
+        (program.data, "given, a number"))
+    for members, law in given:
+        if here := [latex(one) for one in members if one.name in names]:
             yield tuple(here), law
     forward = {v.name: v.at() for v in setting.families}
-    named = [name for name in forward if name in names and name.startswith("d") and name[1:] in forward]
+    named = [name for name in forward if name in names and _is_gradient(forward, name)]
     if gradients := [forward[name] for name in named]:
         of = ", ".join(f"${latex(forward[v.name[1:]])}$" for v in gradients)
         yield tuple(map(latex, gradients)), (
             f"the gradient{'s' * (len(gradients) > 1)} in {of}, times $n$, without the branch multiplier; this "
             r"$\delta$ is no Kronecker delta")
+
+
+def _is_gradient(forward: Mapping[str, sp.Expr], name: str) -> bool:
+    """Is the vector the one that builders write for the gradient of another? A program may call any vector dx."""
+    of = forward.get(name.removeprefix("d"))
+    return of is not None and of.name != name and gradient_name(of).args[:3] == forward[name].args[:3]
 
 
 def _indices(setting: Setting, met: list[sp.Basic]) -> Iterator[tuple[str, str]]:

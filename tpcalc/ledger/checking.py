@@ -44,7 +44,7 @@ class Account:
     def own_standing(self) -> Standing:
         """By its own checks: derived where every step changes something, compared where what the package computes is
         what is printed, measured by evidence; cited without equations that a check could reach."""
-        if self.is_unread or not self.equations:
+        if not self.equations:
             return Standing.CITED
         if self.steps:
             return Standing.DERIVED if all(step.before != step.after for step in self.steps) else Standing.COMPARED

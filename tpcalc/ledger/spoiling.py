@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -80,16 +81,8 @@ def read_ledger(entries: Mapping[str, Entry], seed: int = 0, progress: Callable[
                 executor: Any = None) -> dict[str, tuple[ReadEquation, ...]]:
     """``read_equations`` of many entries, by key; executor, progress: as in ``check``."""
     keys = list(entries)
-    found = results_in_order(executor, _OfKey(seed), [entries[key] for key in keys], progress)
+    found = results_in_order(executor, partial(read_equations, seed=seed), [entries[key] for key in keys], progress)
     return dict(zip(keys, found))
-
-
-@dataclass(frozen=True)
-class _OfKey:
-    seed: int
-
-    def __call__(self, entry: Entry) -> tuple[ReadEquation, ...]:
-        return read_equations(entry, self.seed)
 
 
 def counts_of_read(read: Iterable[ReadEquation]) -> str:

@@ -117,15 +117,15 @@ def _report(parser: argparse.ArgumentParser) -> None:
 def _derive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs="?", metavar="MODULE:FUNCTION",
                         help="a function that returns a tp.Program of your own, in the place of a network")
-    parser.add_argument("--net", default="resnet", choices=("resnet", "transformer"), help="what is trained")
+    parser.add_argument("--net", choices=("resnet", "transformer"), help="what is trained (resnet if not given)")
     _scaling(parser, None)
     _learning_rate(parser)
     _network(parser)
-    parser.set_defaults(phi=None, block=None)
     parser.add_argument("--matrices", type=positive, metavar="K", help="matrices of an mlp block (2 if not given)")
     parser.add_argument("--positions", type=positive, metavar="P", help="positions of a transformer (2 if not given)")
     parser.add_argument("--head-dim", type=positive, metavar="D", help="coordinates of its heads (1 if not given)")
     _optimizer(parser)
+    parser.set_defaults(**dict.fromkeys(("net", "phi", "block", "lr", "optimizer")))  # to tell what is given
     parser.add_argument("--derivation", action="store_true", help="print the recorded steps too")
     _form(parser).add_argument("--fragment", action="store_true", help="print the equations alone as LaTeX, each in an "
                                                                        "environment")

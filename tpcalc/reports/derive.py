@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from textwrap import shorten
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import sympy as sp
 
@@ -27,11 +27,14 @@ from .pages import breaking
 from .pages.derivations import derivation
 from .pages.document import Block, DisplayedFormula, Document, Paragraph, Plain, Section
 from .pages.latex import render_latex
-from .stages import SYMBOLS
+from .stages import SYMBOLS, steps_of
 from .store import print_json
 
 
 SETTINGS = dict(zip(("beta1", "beta2", "eps"), sp.symbols("beta_1 beta_2 epsilon", positive=True)))
+OF_BOTH = ("phi", "norm")  # options of networks of both kinds, and of each alone
+OWN = {"resnet": ("block", "matrices"), "transformer": ("positions", "head_dim")}
+OF_TRAININGS = ("net", *OF_BOTH, *OWN["resnet"], *OWN["transformer"], "alpha", "gamma", "lr", "optimizer")
 COLUMN = 56.0  # letters of a line of an article
 SCALING = ((r"\alpha", r"\gamma"), r"exponents of the depth: branches are multiplied by $L^{-\alpha}$, updates are of "
            r"size $L^{-\gamma}$")
@@ -60,8 +63,10 @@ class DerivedTraining:
 def derive_command(args: argparse.Namespace) -> int:
     """Print what can be derived, and in a line what cannot and why; 2 where there is not even a program."""
     if args.program:
+        _refuse(args, OF_TRAININGS, f"beside {args.program}")
         found = derived(_of_user(args.program))
     else:
+        args.net, args.optimizer, args.lr = args.net or "resnet", args.optimizer or "sgd", args.lr or (1.0,)
         net, opt = _network(args), _optimizer(args)
         found = derived(_training(args, net, opt), net, opt)
     if args.json:
@@ -89,12 +94,12 @@ def derived(source: Program, net: ResNet | Transformer | None = None, opt: objec
     equations = _part(found, "kets", lambda: kets(source),
                       lambda e: symbols(setting, [one.value for one in e.equations]))
     if equations is not None:
-        found.steps.extend(_steps(equations))
+        found.steps.extend(steps_of(equations))
     linear = None if equations is None else _part(
         found, "recursion", lambda: recursion(equations),
         lambda r: symbols(setting, [value for _, value, _ in r.written()]))
     if linear is not None:
-        found.steps[:] = _steps(linear)
+        found.steps[:] = steps_of(linear)
         _part(found, "limit of infinite depth", lambda: depth_limit(linear),
               lambda d: symbols(setting, [e.value for one in d.regions if one.has_limit for e in one.equations]))
     if isinstance(net, ResNet) and not net.is_linear:
@@ -146,11 +151,6 @@ def _part(found: DerivedTraining, title: str, derive: Callable[[], Any], legend:
         return None
 
 
-def _steps(value: Any) -> list[Json]:
-    return [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
-            for s in value.derivation.steps]
-
-
 def as_text(found: DerivedTraining, with_steps: bool) -> str:
     parts = [f"{part.title}\n\n{part.text or f'not derived: {part.why}'}\n" for part in found.parts]
     steps = [f"({one['number']}) {one['rule']}: {one['reason']} [{one['source']}]\n    {one['latex']}"
@@ -186,14 +186,17 @@ def fragment(found: DerivedTraining, with_steps: bool) -> str:
     return "\n\n".join(lines)
 
 
+def _refuse(args: argparse.Namespace, names: Iterable[str], beside: str) -> None:
+    """Raise ``ValueError`` for the first of these options that is given: nothing would read it."""
+    for name in names:
+        if (value := getattr(args, name)) is not None:
+            raise ValueError(f"--{name.replace('_', '-')}: got {value} {beside}; expected nothing")
+
+
 def _network(args: argparse.Namespace) -> ResNet | Transformer:
     """The network that the options say."""
-    own = {"resnet": ("block", "matrices"), "transformer": ("positions", "head_dim")}
-    for name in (name for kind, names in own.items() if kind != args.net for name in names):
-        if getattr(args, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')}: got {getattr(args, name)} with --net {args.net}; expected "
-                             "nothing")
-    given = {name: value for name in ("phi", "norm", *own[args.net]) if (value := getattr(args, name)) is not None}
+    _refuse(args, [name for kind, names in OWN.items() if kind != args.net for name in names], f"with --net {args.net}")
+    given = {name: value for name in (*OF_BOTH, *OWN[args.net]) if (value := getattr(args, name)) is not None}
     return ResNet(**given) if args.net == "resnet" else Transformer(**given)
 
 

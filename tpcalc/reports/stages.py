@@ -12,6 +12,8 @@ import sympy as sp
 from .._types import Json
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import convergence, depth_limit, kets, program, recursion, train
+from ..calculus.equations import KetEquations
+from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
 from .pages.band import band_or_reason
@@ -42,6 +44,12 @@ class Derived:
     no_limit: str = ""
 
 
+def steps_of(value: KetEquations | RecursionEquations) -> list[Json]:
+    """The recorded steps that led to it."""
+    return [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
+            for s in value.derivation.steps]
+
+
 def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
                  at: tuple[Fraction, Fraction] | None = None) -> Derived:
     """Program, kets, and of linear networks the recursion and its limit; for symbolic (alpha, gamma) where no scale is
@@ -53,8 +61,7 @@ def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
     equations = kets(source)
     found = recursion(equations) if net.is_linear else None
     before = len(equations.derivation.steps)
-    steps = [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
-             for s in (equations if found is None else found).derivation.steps]
+    steps = steps_of(equations if found is None else found)
     texts = str(source), source.latex(), str(equations), equations.latex()
     if found is None:
         return Derived(*texts, "", "", before, steps, no_limit="the network has no recursion to take to infinite depth")

@@ -78,8 +78,9 @@ class Powers:
 
     def of(self, setting: str, size: str) -> sp.Expr:
         """The power of a size with which a setting goes; ``ValueError`` for what is no setting."""
-        name = choice("setting", setting, [one.name for one in fields(self)])
-        return (getattr(self, name) or {}).get(size, sp.Integer(0))
+        if setting not in self.__dataclass_fields__:
+            choice("setting", setting, list(self.__dataclass_fields__))
+        return (getattr(self, setting) or {}).get(size, sp.Integer(0))
 
     def times(self, other: "Powers") -> "Powers":
         """The powers of a product, setting by setting."""

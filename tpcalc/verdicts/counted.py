@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Callable, Sequence, Union
@@ -28,6 +29,7 @@ from ..optimizers.updates import Optimizer
 Judged = Union[ResNet, Transformer]
 # Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
 ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
+STAND_IN = rf"({'|'.join((ROW, *OVER.values()))})(_\d+)*"
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"heads of one coordinate and {TWO} positions stand for all head_dim, queries_per_key and positions that "
@@ -106,10 +108,10 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     return program(net, opt, scale) if isinstance(net, ResNet) else one_position(two_positions(net, opt, scale))
 
 
-def helpers_of(net: Judged) -> frozenset[str]:
-    """The names of vectors that the program which is counted has, and the network has not."""
-    own = {one.target.name for one in net._written.statements}
-    return frozenset((ROW, *OVER.values())) - own if isinstance(net, Transformer) else frozenset()
+def is_stand_in(net: Judged, name: str) -> bool:
+    """Is it a vector of the program that is counted which the network has not? One in each part of a hidden layer."""
+    return isinstance(net, Transformer) and re.fullmatch(STAND_IN, name) is not None and name not in {
+        one.target.name for one in net._written.statements}
 
 
 def written_out(net: Judged, scale: Scaling) -> Program:

@@ -20,7 +20,7 @@ from ..programs.indices import POSITIONS
 from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
-from .counted import FromZero, Judged, helpers_of, written_out
+from .counted import FromZero, Judged, is_stand_in, written_out
 from .counting import Counting, training_terms
 from .ket_exponents import exponent_of_value, larger
 from .matrices import UNDECIDED, MatrixVerdicts
@@ -144,14 +144,15 @@ class _Sizes:
     exponents: Exponents
 
     def of_vectors(self, trained: bool) -> dict[str, dict[str, NetworkSize]]:
-        setting, helpers = self.terms.equations.setting, helpers_of(self.net)
+        setting = self.terms.equations.setting
         locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.locations())
         streams = self.solution.counted.reading.accumulating
         forward: dict[str, list[int]] = {}
         for target in (p.statement.target for p in locations):
             name = copied_from(target.name)
             family = setting.family_number(target) if isinstance(target, Vector) else None
-            if family is not None and family not in streams and name not in helpers | {STREAM}:
+            if (family is not None and family not in streams and name != STREAM
+                    and not is_stand_in(self.net, name)):
                 forward.setdefault(name, []).append(family)
         found = {STREAM: {START: _in_limit(self.exponents.x_init, "x_init" in self.exponents.bounds)}}
         found.update({name: {START: self._of(KET, 0, families)} for name, families in forward.items()})

@@ -18,7 +18,7 @@ from ...scaling import DepthScaling, Parametrization, WidthScaling
 from ...optimizers import SGD
 from ...models import Transformer
 from ...training.carried import carried
-from ...optimizers.faithful import EPS, decay_power, direction, direction_power, optimizer_name
+from ...optimizers.faithful import EPS, decay_power, degree, direction, direction_power, optimizer_name
 from ...optimizers.updates import Optimizer
 from .sizes import DepthSizes, PowerSizes, Reason
 
@@ -208,14 +208,14 @@ class DepthSettings(PowerSettings):
         """Powers of 1/L of an optimizer's direction, and where each is the one that counts."""
         if eps is None:
             said = "eps is free, and taken to be no larger than gradients" if self.has_eps else ""
-            return [(direction_power(self.name, -gradient), [], said)]
+            return [(-gradient * degree(self.name), [], said)]
         size = direction_power(self.name, -gradient, -eps)
         cases = size.args if isinstance(size, sp.Max) else (size,)
         found = []
         for one in cases:
             ahead = [PowerCondition(self.affine(one - other), Reason(sp.Max(*cases), BESIDE))
                      for other in cases if other != one]
-            charged = one != direction_power(self.name, -gradient)
+            charged = one != -gradient * degree(self.name)
             said = f"eps, L^({eps}), is {'at least as large' if charged else 'no larger than'}" + (
                 " as gradients, and decides the size of updates" if charged else " gradients")
             found.append((one, ahead, said))

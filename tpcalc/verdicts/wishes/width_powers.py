@@ -15,7 +15,7 @@ from ...orders import Affine
 from ...orders.polytope import Point, Polytope
 from ...scaling import WidthScaling
 from ...optimizers import SGD, Muon, NormalizedSGD
-from ...optimizers.faithful import direction_power
+from ...optimizers.faithful import acts_on_entries, degree
 from ...optimizers.updates import Optimizer
 from ...width.layers import LayerPowers, Perceptron, SizedProduct, layer_powers
 from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerSettings
@@ -50,8 +50,10 @@ class WidthSizes(PowerSizes):
         self.base = tuple(Fraction(6) + Fraction(i, 7) for i in range(self.size))
         self.far = Polytope.simplex([-FAR] * self.size, FAR * self.size)
         self._by_norm = isinstance(opt, (Muon, NormalizedSGD))
-        gradient = sp.Symbol("g", real=True)
-        self._degree = 0 if self._by_norm else int(sp.diff(direction_power(opt, gradient), gradient))
+        if not self._by_norm and not acts_on_entries(opt):
+            raise NotCovered(f"opt: got {opt!r}, whose direction is one of whole matrices; powers of n are solved for "
+                             "where it is one of entries, and by tp.Muon and tp.NormalizedSGD")
+        self._degree = 0 if self._by_norm else degree(opt)
 
     def _direction(self, entry: Affine, size: Fraction) -> Affine:
         """An entry of the optimizer's direction; that of a matrix of rank one over its norm has no other size."""
