@@ -22,7 +22,7 @@ HOMES = {
     ".lowering.recursions": "recursion",
     ".methods.train": "train",
     ".models": "HyperConnections ResNet Skip Transformer",
-    ".optimizers": "Adam AdamW Clipped Lion Muon NormalizedSGD SGD SignSGD schedule",
+    ".optimizers": "Adam AdamW Clipped Lion Muon NormalizedSGD SGD SOAP Shampoo SignSGD schedule",
     ".programs.blocks": "Branch",
     ".programs.program": "Program",
     ".results": "Run",

@@ -21,7 +21,7 @@ from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter,
                                       Outer, Scalar, Transpose, Vector)
-from tpcalc.optimizers.polar import Polar
+from tpcalc.optimizers.polar import polar
 from tpcalc.programs.program import Assign, walked
 
 T, L, K, ALPHA = (sp.Symbol(name, integer=True) for name in ("t", "l", "k", "alpha"))
@@ -100,7 +100,7 @@ class Drawn:
             return self.one(*MATRICES, *map(Transpose, MATRICES))
         one, (u, v, w) = self.matrix(depth - 1), (self.vector(depth - 1) * self.one(*VECTORS) for _ in range(3))
         found = self.one(
-            lambda: Outer(u, v), lambda: Polar(Outer(u, v), self.one(0, 5)), lambda: Transpose(one),
+            lambda: Outer(u, v), lambda: polar(Outer(u, v), self.one(0, 5)), lambda: Transpose(one),
             lambda: summed(one),
             lambda: one * self.one(*NUMBERS), lambda: one - self.matrix(depth - 1),
             lambda: NonlinearOuter(self.one(*PHI[1:])(Outer(u, v))), lambda: Transpose(Outer(u, v) - one),

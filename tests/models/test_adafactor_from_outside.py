@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.optimizers.faithful import direction_power
-from tpcalc.optimizers.polar import Polar
+from tpcalc.optimizers.polar import polar
 from tpcalc.theory import Outer, factored_square
 
 DEPTH, WIDTH = 3, 12
@@ -125,12 +125,12 @@ def test_directions_of_whole_matrices_are_refused_where_entries_are_counted() ->
     @dataclass(frozen=True)
     class Spectral(Adafactor):
         def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
-            return Polar(gradient(step)) if gradient(step).has(Outer) else sp.sign(gradient(step))
+            return polar(gradient(step)) if gradient(step).has(Outer) else sp.sign(gradient(step))
 
     @dataclass(frozen=True)
     class OfMatricesAlone(Adafactor):
         def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
-            return Polar(gradient(step))
+            return polar(gradient(step))
 
     net, scale = tp.ResNet("tanh", "mlp"), tp.Parametrization({"*": tp.Powers(init={"n": -0.5}, lr={"n": -1, "L": -1})})
     assert tp.classify(1, 0, net, Spectral()).name == "ODE limit"

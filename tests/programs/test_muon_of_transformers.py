@@ -10,8 +10,12 @@ import pytest
 import tpcalc as tp
 from support.nightly import few
 from support.plain_transformer import PlainTransformer
-from tpcalc.interpreters.orthogonal import orthogonal_factor
+from tpcalc.interpreters.spectral import spectral_part
 from tpcalc.lowering.array_backends import Arrays
+from tpcalc.optimizers.polar import polar
+from tpcalc.programs.blocks import vector
+from tpcalc.programs.indices import l, t
+from tpcalc.theory import Outer
 
 ALPHA, GAMMA = 0.7, 0.4
 SCALE = tp.DepthScaling(ALPHA, GAMMA)
@@ -66,5 +70,6 @@ def test_terms_that_cancel_leave_no_direction() -> None:
     """A sum that vanishes exactly is 0 within the rounding of what it is a sum of."""
     u, v = np.random.default_rng(0).normal(size=(2, 12))
     for steps in (0, 5):
-        left, right, values = orthogonal_factor(Arrays(), [(1.0, u, v), (0.1, u, v), (-1.1, u, v)], steps)
+        node = polar(Outer(vector("u")[t, l], vector("v")[t, l]), steps)
+        left, right, values = spectral_part(Arrays(), node, [[(1.0, u, v), (0.1, u, v), (-1.1, u, v)]], [])
         assert np.abs(left.T @ right).max() < 1e-12 and not len(values)

@@ -12,7 +12,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.optimizers.polar import Polar
+from tpcalc.optimizers.polar import polar
 from tpcalc.orders import Affine, Region
 from tpcalc.theory import Outer
 from tpcalc.width import Perceptron
@@ -236,7 +236,7 @@ class OfMatrices:
 
     def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
         now = gradient(step)
-        return sp.tanh(now) if self.bounded else Polar(now) if now.has(Outer) else sp.sign(now)
+        return sp.tanh(now) if self.bounded else polar(now) if now.has(Outer) else sp.sign(now)
 
 
 def test_directions_whose_powers_are_not_counted_are_refused() -> None:

@@ -11,7 +11,7 @@ from .._text import Aligned
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import HeadSum, Matrix, MatVec, Outer, Vector
-from ..optimizers.polar import Polar
+from ..optimizers.spectral import Spectral
 from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
 from .kets import Averaged, Ket
@@ -106,10 +106,10 @@ def kets(program: Program) -> KetEquations:
     if not isinstance(program, Program):
         raise ValueError(f"program: got {program!r}; expected a tp.program(...)")
     for location in program.locations():
-        if location.statement.value.has(Polar):
-            raise NotCovered(f"program {program.name}: {location.statement.target} moves by an orthogonal factor, "
-                             "which is made of Gram matrices of all its rows, for which kets have no rule; expected "
-                             "updates that are functions of entries, or tp.train")
+        if location.statement.value.has(Spectral):
+            raise NotCovered(f"program {program.name}: {location.statement.target} moves by a function of Gram "
+                             "matrices of all its rows, for which kets have no rule; expected updates that are "
+                             "functions of entries, or tp.train")
         for node in location.statement.value.atoms(HeadSum):
             raise NotCovered(f"program {program.name}: {location.statement} sums over the coordinates of heads, "
                              f"{node}; kets are of one coordinate; expected heads of 1")

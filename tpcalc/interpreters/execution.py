@@ -18,6 +18,7 @@ from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence, NotCovered
 from ..models.activations import UNREAL
+from ..programs.apart import Apart, Listed
 from ..programs.language import LossDerivative, Matrix, MatVec, Member, Outer, Scalar, Transpose, Vector, kind
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
@@ -299,6 +300,9 @@ def _sum(run: Execution, node: sp.Sum) -> Value:
     body = sp.Sum(node.function, *inner) if inner else node.function
     terms = (run.lifted(run.value(body.subs(index, i)), wanted) for i in range(int(first), int(last) + 1))
     return reduce(add, terms, run.lifted(run.numbers.of(0), wanted))
+
+
+RULES.refuse("matrices step by step are not added, and stand in functions of whole matrices alone", Apart, Listed)
 
 
 @RULES.rule(sp.Pow, Application)

@@ -24,7 +24,7 @@ from ..data.losses import AnyLoss, derivative
 from ..programs.program import Program
 from .execution import ProgramDivergence, series_of
 from .given import Data, Numbers, require_heads, sizes_of
-from .orthogonal import orthogonal_factor
+from .spectral import spectral_part
 
 PART = 2**15  # entries at a time: what is computed from them stays in a processor's cache
 PLANNED = 200  # bytes of a plan for a statement, at least
@@ -198,10 +198,10 @@ class ArrayExecution(ABC):
         """The sum of c M (or its transpose) over (c, M, turned), of c sum_k u_k v_k^T / n over (c, u, v), of c phi / n
         over (c, phi); ended: places of matrices that nothing reads again."""
 
-    def polar(self, outers: list, steps: int, at: tuple[int, ...]) -> tuple[Value, Value]:
-        """Blocks u and v of the orthogonal factor sum_k u_k v_k^T / n of a sum of c u v^T / n over (c, u, v), for the
-        statement at a place."""
-        left, right, values = orthogonal_factor(self.arrays, outers, steps)
+    def spectral(self, number: int, now: list, past: list, at: tuple[int, ...]) -> tuple[Value, Value]:
+        """Blocks u and v of function ``number`` of whole matrices, sum_k u_k v_k^T / n, of sums of c u v^T / n over
+        (c, u, v), by part and of the past by step, for the statement at a place."""
+        left, right, values = spectral_part(self.arrays, self.lowered.spectral[number], now, past)
         self.spectra[self.lowered.target(at)] = values
         return left, right
 
@@ -244,8 +244,8 @@ class LoweredRun:
 
     values: by name of a family and by the indices that are no axes, arrays of shape (axes..., width) for vectors and
     (axes...) for scalars; families: by name the kind, the rest of what names members, and of every index None or the
-    first index on its axis; spectra: by matrix that moved along an orthogonal factor, the singular values of what it
-    was the factor of that are not 0, falling.
+    first index on its axis; spectra: by matrix that moved along a function of whole matrices, what that divides
+    by and is not 0, falling: singular values, of an orthogonal factor.
     """
 
     program: Program

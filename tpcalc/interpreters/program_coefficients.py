@@ -19,7 +19,7 @@ from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
-from ..optimizers.polar import Polar
+from ..optimizers.spectral import Spectral
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number
 from .given import Number
@@ -79,7 +79,7 @@ class _Kets(Execution):
 KETS.refuse("its update is a matrix of full rank, and coefficients are those of linear programs; run_program takes it",
             NonlinearOuter)
 KETS.refuse("its weights are functions of whole Gram matrices, and coefficients are those of linear programs; "
-            "run_program takes it", Polar)
+            "run_program takes it", Spectral)
 KETS.refuse("it sums over the coordinates of a head, of which coefficients know one; run_program takes it", HeadSum)
 
 

@@ -18,11 +18,11 @@ from .._checks import symbolic
 from ..errors import Divergence
 from ..lowering.array_backends import Arrays
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
-from ..optimizers.polar import Polar
+from ..optimizers.spectral import Spectral
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number, with_leaves
 from .given import Number, require_heads
-from .orthogonal import orthogonal_factor
+from .spectral import Outers, spectral_part
 from .registry import Registry
 
 VECTORS = Registry("run_program", RULES)
@@ -123,10 +123,14 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> MatrixOperat
     return MatrixOperator(full=((1.0, entries / run.width),))
 
 
-@VECTORS.rule(Polar)
-def _polar(run: VectorExecution, node: Polar) -> MatrixOperator:
+@VECTORS.rule(Spectral)
+def _spectral(run: VectorExecution, node: Spectral) -> MatrixOperator:
     """Outer products of the same vectors, whose weights are functions of their overlaps."""
-    left, right, _ = orthogonal_factor(Arrays("numpy", run.dtype), run.value(node.body).outers, node.steps)
+    def outers(matrix: sp.Expr) -> Outers:
+        return run.value(matrix).outers
+
+    past = zip(*(map(outers, steps.args) for steps in node.past))
+    left, right, _ = spectral_part(Arrays("numpy", run.dtype), node, [outers(one) for one in node.now], list(past))
     return MatrixOperator({}, tuple((run.numbers.of(1), u, v) for u, v in zip(left, right)))
 
 

@@ -11,7 +11,7 @@ import sympy as sp
 
 from .._types import Array, Fields
 from ..programs.language import Matrix, Member, NonlinearOuter, Outer, Transpose, Vector
-from ..optimizers.polar import Polar
+from ..optimizers.spectral import Spectral
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
 from .code_lines import Value
@@ -23,7 +23,7 @@ from .products import matrix_terms, simple_products
 
 OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "inner", "mean", "total", "permuted", "reshaped", "stacked",
               "finite")
-ARRAY_FUNCTIONS = ("matvec", "combine", "polar", "advanced", "entry_product", "entry_function", "chi", "chis",
+ARRAY_FUNCTIONS = ("matvec", "combine", "spectral", "advanced", "entry_product", "entry_function", "chi", "chis",
                    "not_finite", "parts")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds", "parts")
 
@@ -35,7 +35,7 @@ class Lowered:
     source, reads: the loop nest over arrays, and the one that reports reads, products and assignments to ``need``,
     ``multiplied`` and ``made``; leaves: the statements in the order of their numbers, with the loops around each;
     names: what the code calls families, numbers and functions; plans, known_numbers, known_terms: those made so far, by
-    sizes and parameters.
+    sizes and parameters; spectral: functions of whole matrices by their numbers in the code.
     """
 
     program: Program
@@ -45,6 +45,7 @@ class Lowered:
     source: str
     reads: str
     functions_of_entries: tuple[Array, ...] = ()
+    spectral: tuple[Spectral, ...] = ()
     plans: dict[Array, Array] = field(default_factory=dict, repr=False, compare=False)
     known_numbers: dict[Array, list] = field(default_factory=dict, repr=False, compare=False)
     known_terms: dict[Array, EntryTerms] = field(default_factory=dict, repr=False, compare=False)
@@ -136,6 +137,7 @@ class _Program:
         self.writer = Writer(self.names, entries)
         self.leaves: list[tuple[Leaf, tuple[sp.Symbol, ...]]] = []
         self.positions = {id(location.statement): location.position for location in program.locations()}
+        self.spectral: list[Spectral] = []
         self.at = ""  # code of the place of the statement that is written
         for location in program.locations():
             self.names.number_of(location.statement.target)
@@ -148,7 +150,7 @@ class _Program:
         w = self.writer
         source, reads = (self._function(*part) for part in (("run", w.code), ("reads", w.reads)))
         return Lowered(self.program, self.axes, self.names, tuple(self.leaves), source, reads,
-                       tuple(w.functions_of_entries))
+                       tuple(w.functions_of_entries), tuple(self.spectral))
 
     def _function(self, name: str, code: list[str]) -> str:
         return "\n".join([f"def {name}(w):", *_heading(self.names, name == "run"), *code, ""])
@@ -235,9 +237,9 @@ class _Program:
         return w.kept(f"combine(*{name}, ends.get({at}, ()))", (), "scalar").code
 
     def _term(self, name: str, number: sp.Expr, one: sp.Expr) -> None:
-        rule = {Outer: self._outer_term, sp.Sum: self._sum_term, NonlinearOuter: self._entry_term,
-                Polar: self._polar_term}
-        rule.get(type(one), self._member_term)(name, number, one)
+        rule = {Outer: self._outer_term, sp.Sum: self._sum_term, NonlinearOuter: self._entry_term}
+        found = self._spectral_term if isinstance(one, Spectral) else rule.get(type(one), self._member_term)
+        found(name, number, one)
 
     def _sum_term(self, name: str, number: sp.Expr, one: sp.Sum) -> None:
         w = self.writer
@@ -265,12 +267,26 @@ class _Program:
             w.line(f"{parts}.append((rows, {w.value(one.body).code}))")
         w.line(f"{name}[2].append(({factor}, {parts}))")
 
-    def _polar_term(self, name: str, number: sp.Expr, one: Polar) -> None:
-        w, inside = self.writer, self.writer.fresh("m")
-        w.line(f"{inside} = [], [], []")
-        for factor, part in matrix_terms(one.body):
+    def _spectral_term(self, name: str, number: sp.Expr, one: Spectral) -> None:
+        w = self.writer
+        now = ", ".join(map(self._outers, one.now))
+        past = w.fresh("m")
+        w.line(f"{past} = []")
+        if one.past:
+            step, low, high = one.past[0].limits[-1]
+            with w.running(step, self.names.integer(low, w.index), self.names.integer(high, w.index)):
+                w.line(f"{past}.append([{', '.join(self._outers(total.at(step)) for total in one.past)}])")
+        self.spectral.append(one)
+        given = f"{len(self.spectral) - 1}, [{now}], {past}, {self.at}"
+        w.line(f"{name}[1].append(({self._scalar(number)}, *spectral({given})))")
+
+    def _outers(self, matrix: sp.Expr) -> str:
+        """The code of a list of (c, u, v), for a sum of outer products."""
+        inside = self.writer.fresh("m")
+        self.writer.line(f"{inside} = [], [], []")
+        for factor, part in matrix_terms(matrix):
             self._term(inside, factor, part)
-        w.line(f"{name}[1].append(({self._scalar(number)}, *polar({inside}[1], {one.steps}, {self.at})))")
+        return f"{inside}[1]"
 
     def _member_term(self, name: str, number: sp.Expr, one: Matrix | Transpose) -> None:
         code = self.writer.matrix(one.member)

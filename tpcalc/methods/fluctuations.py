@@ -7,7 +7,8 @@ import numpy as np
 
 from .._types import DType
 from ..lowering.array_backends import precision
-from ..optimizers import Muon, NormalizedSGD
+from ..optimizers import Clipped, Muon, NormalizedSGD
+from ..optimizers.updates import kind_of_updates
 from ..training.problem import Problem
 
 BATCHES = 4
@@ -17,9 +18,14 @@ SPREAD = 0.25  # standard deviation of a value between batches, over its mean: o
 
 
 def directions_are_sampled(problem: Problem) -> bool:
-    """Whether directions of Muon that vanish at infinite width are found by real networks beside particles, not by
-    counting loss derivatives and inputs as in a usual tp.ResNet."""
-    return isinstance(problem.opt, Muon) and bool(problem.net.positions or not problem.net.is_usual)
+    """Whether what a function of whole matrices divides by, and vanishes at infinite width, is found by real networks
+    beside particles, not by counting loss derivatives and inputs as with tp.Muon in a usual tp.ResNet."""
+    counted = isinstance(problem.opt, Muon) and not problem.net.positions and problem.net.is_usual
+    return _is_spectral(problem) and not counted
+
+
+def _is_spectral(problem: Problem) -> bool:
+    return not isinstance(problem.opt, Clipped) and kind_of_updates(problem.opt) == "spectral"
 
 
 def are_told(problem: Problem) -> bool:
@@ -35,7 +41,7 @@ def fewest_part(problem: Problem) -> int:
 
 def rounded(problem: Problem, dtype: DType) -> str | None:
     """Why a precision is not taken in which rounding may pass for a gradient that vanishes, or None."""
-    known = problem.neurons is not None and isinstance(problem.opt, Muon)
+    known = problem.neurons is not None and _is_spectral(problem)
     if known or not are_told(problem) or precision(dtype) is np.float64:
         return None
     return (f"dtype: got {dtype!r} with {problem.opt!r}; what rounding leaves of outer products that cancel is told "

@@ -12,11 +12,9 @@ from .._checks import exact, positive_number, short
 from .frobenius import square
 from ..programs.indices import L, l, t
 from ..programs.language import Family, Matrix, Scalar
-from .muon import Muon
-from .normalized import NormalizedSGD
 from ..programs.program import Assign, Loop, Statement
 from ..programs.trainable import Trainable
-from .updates import Optimizer, require_optimizer
+from .updates import Optimizer, kind_of_updates, require_optimizer
 
 SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "gradnorm"), Family(Scalar, "clip")
 
@@ -59,9 +57,10 @@ class Clipped:
     norm: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.opt, (Clipped, Muon, NormalizedSGD)):
+        if not isinstance(self.opt, Clipped):
+            require_optimizer(self.opt)
+        if isinstance(self.opt, Clipped) or kind_of_updates(self.opt) not in ("linear", "entrywise"):
             raise ValueError(f"opt: got {short(self.opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
-        require_optimizer(self.opt)
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
 
     lr = property(lambda self: self.opt.lr)

@@ -106,12 +106,12 @@ class Adam(Scheduled):
     betas: InitVar[Any] = None
 
     def __post_init__(self, betas: Any) -> None:
-        _require_settings(self, betas, BETAS, ("eps", "weight_decay"))
+        require_settings(self, betas, BETAS, ("eps", "weight_decay"))
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
-        first = _moving_average(exact("beta1", self.beta1), gradient, step)
-        second = _moving_average(exact("beta2", self.beta2), lambda k: gradient(k) ** 2, step)
+        first = moving_average(exact("beta1", self.beta1), gradient, step)
+        second = moving_average(exact("beta2", self.beta2), lambda k: gradient(k) ** 2, step)
         return first / (sp.sqrt(second) + exact("eps", self.eps))
 
 
@@ -162,7 +162,7 @@ class Lion(Scheduled):
     betas: InitVar[Any] = None
 
     def __post_init__(self, betas: Any) -> None:
-        _require_settings(self, betas, LION_BETAS, ("weight_decay",))
+        require_settings(self, betas, LION_BETAS, ("weight_decay",))
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
@@ -171,8 +171,10 @@ class Lion(Scheduled):
         return sp.sign(beta1 * before + (1 - beta1) * gradient(step))
 
 
-def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegative: tuple[str, ...]) -> None:
-    """Check rate and betas, given one by one or as a pair, and settings of at least 0; texts become numbers."""
+def require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegative: tuple[str, ...],
+                     one: tuple[str, ...] = ()) -> None:
+    """Check rate and betas, given one by one or as a pair, and settings of at least 0; texts become numbers. one: betas
+    that may be 1."""
     if betas is not None:
         given = (opt.beta1, opt.beta2)
         if not isinstance(betas, (tuple, list)) or len(betas) != 2 or given != usual:
@@ -188,14 +190,21 @@ def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegat
         value = exact(name, given)
         if isinstance(given, str):
             object.__setattr__(opt, key, value)
-        if value.is_number and not 0 <= value <= sys.float_info.max or below_one and value.is_number and value >= 1:
+        above = below_one and value.is_number and (value > 1 or value == 1 and key not in one)
+        if value.is_number and not 0 <= value <= sys.float_info.max or above:
             raise ValueError(f"{name}: got {short(given)}; expected a number of at least 0"
-                             + (" and less than 1" if below_one else " that a float can hold"))
+                             + ((" and at most 1" if key in one else " and less than 1") if below_one else
+                                " that a float can hold"))
 
 
-def _moving_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
+def moving_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
     """Exponential weights that add to one over the steps so far: the bias-corrected moving average."""
     return of(step) if beta == 0 else (1 - beta) / (1 - beta ** (step + 1)) * _decaying(beta, of, step)
+
+
+def total_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
+    """The moving average, or the sum over all steps for beta = 1."""
+    return _decaying(beta, of, step) if beta == 1 else moving_average(beta, of, step)
 
 
 def _decaying(beta: sp.Expr, of: Gradient, last: sp.Expr) -> sp.Expr:

@@ -14,16 +14,16 @@ import sympy as sp
 from .._checks import short, symbolic
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from .entrywise import Adam, Entrywise, Lion, SignSGD, is_entrywise
+from .entrywise import Entrywise, SignSGD, is_entrywise
 from ..programs.indices import t
-from ..programs.language import Family, Outer, Scalar, Vector
+from ..programs.language import Family, Scalar
 from .leading import leading_power
-from .polar import Polar
-from .sgd import SGD
+from .names import BY_NAME
+from .sgd import SGD, Directed
 from ..programs.trainable import Trainable, buffer_of
-from .updates import update
+from .updates import kind_of_updates, update
 
-OPTIMIZERS = ("sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd")
+OPTIMIZERS = tuple(BY_NAME)
 DECAYS = ("decoupled", "coupled", "independent")
 EPS = sp.Symbol("eps", positive=True)
 GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size
@@ -75,10 +75,8 @@ def acts_on_entries(optimizer: object) -> bool:
     """Is the direction of a matrix a function of entries? Entries of orthogonal factors and of what is divided by a
     Frobenius norm shrink with the width."""
     name = optimizer_name(optimizer)
-    if isinstance(name, NameWithDirection):
-        u, v = Family(Vector, "u"), Family(Vector, "v")
-        return not name.opt.direction(lambda k: Outer(u[k], v[k]), t).has(Polar)
-    return name not in ("muon", "normalizedsgd")
+    return kind_of_updates(name.opt if isinstance(name, NameWithDirection) else BY_NAME[name]) in (
+        "linear", "entrywise")
 
 
 def decay_kind(optimizer: object) -> str:
@@ -99,14 +97,11 @@ def direction(name: str) -> sp.Expr:
         except TypeError as error:  # of nodes that are made of matrices alone
             raise NotCovered(f"optimizer: got {short(name.opt)}, whose direction is none of a single weight ({error}); "
                              "its size is not known; expected one that takes numbers as well as matrices") from None
-    if name in ("adam", "adamw"):
-        beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
-        return _written(Adam(1, beta1, beta2, EPS))
-    if name == "lion":
-        return _written(Lion())
-    if name in ("signsgd", "muon", "normalizedsgd"):  # of a single weight both are the sign, and all have degree 0
+    opt = BY_NAME[name]
+    if isinstance(opt, Directed):  # of a single weight its direction is the sign
         return _written(SignSGD())
-    return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
+    alone = {"eps": EPS, "weight_decay": 0} if hasattr(opt, "eps") else {}  # decay is no part of a direction
+    return _written(replace(opt, **alone))  # type: ignore[type-var, arg-type]
 
 
 def _with_symbol_for_eps(opt: Entrywise) -> Entrywise:

@@ -13,7 +13,7 @@ from ..errors import NotCovered
 from .entrywise import Gradient
 from ..programs.language import Outer
 from .sgd import Directed
-from .polar import Polar
+from .polar import polar
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Muon(Directed):
             k = sp.Symbol("k", integer=True, nonnegative=True)
             buffer = sp.Sum(beta ** (step - k) * gradient(k), (k, 0, step))
             now = now + beta * buffer if self.nesterov else buffer
-        return Polar(now, self.newton_schulz_steps or 0)
+        return polar(now, self.newton_schulz_steps or 0)
 
     def weights(self, steps: int) -> np.ndarray:
         """What the gradients of ``steps`` steps weigh in the update of the last one, oldest first, shape (steps,)."""

@@ -76,14 +76,19 @@ class NormalizedSGD(Directed):
             found.append(Assign(REMEMBERED[t + 1, l], beta * REMEMBERED[t, l] + EXTENT[t, l]))
             most = EXTENT[t, l] + beta * REMEMBERED[t + 1, l] if self.nesterov else REMEMBERED[t + 1, l]
         moved = []
-        for one in layer:
-            start, now, direction, norm = self._measured(one, beta)
+        measured = {one.family.name: self._measured(one, beta) for one in layer}
+        for start, now, *_ in measured.values():
             before += start
             found += now
+        for one in layer:
+            *_, direction, alone = measured[one.family.name]
+            whole = one.blocks
+            norm = alone if whole is None else sp.Add(*(measured[name][-1] for name in whole.names))
             size = norm_of(one.family)[t, l]
             found += [Assign(size, sp.Piecewise((sp.sqrt(norm), norm > NOTHING * most**2), (0, True))),
                       Assign(inverse_of(one.family)[t, l], 1 / size)]
-            moved.append(replace(one, gradient=direction, size=one.size * inverse_of(one.family)[t, l]))
+            root = 1 if whole is None else whole.root
+            moved.append(replace(one, gradient=direction, size=root * one.size * inverse_of(one.family)[t, l]))
         loops = [[Loop(l, sp.Integer(1), L, tuple(part))] if part else [] for part in (before, found)]
         return [*loops[0]], [*loops[1]], moved
 

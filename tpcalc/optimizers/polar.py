@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+import numpy as np
 import sympy as sp
 from sympy.printing.printer import Printer
 
-from .._checks import symbolic
-from ..programs.language import OfOuters, Outer, is_linear_in_outers
+from ..programs.trainable import ROWS
+from .polar_factor import orthogonal_factor_of
+from .spectral import Spectral
 
 
-class Polar(OfOuters):
+class Polar(Spectral):
     """U V^T of the singular vectors of a sum of outer products: its singular values set to 1, what is 0 left 0.
 
-    body: a sum of numbers times outer products; steps: 0 for the factor itself, k for k Newton-Schulz steps towards it.
-    Only the sign of a number in front of the body counts. It is a sum of outer products of the same vectors, whose
-    weights are functions of their overlaps [tpcalc/muon_on_gram_matrices]. Raises ``TypeError`` for other bodies.
+    steps: 0 for the factor itself, k for k Newton-Schulz steps towards it. Only the sign of a number in front of the
+    body counts.
     """
 
-    steps = property(lambda self: int(self.args[1]))
+    steps = property(lambda self: int(self.more[0]))
 
-    def __new__(cls, body: sp.Basic, steps: int = 0) -> sp.Expr:
-        body = symbolic(body)
-        if not body.has(Outer) or not is_linear_in_outers(body):
-            raise TypeError(f"{body}: an orthogonal factor is that of a sum of outer products")
-        return super().__new__(cls, body, sp.Integer(steps))
+    def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
+        return orthogonal_factor_of(now, self.steps, rounding)
 
     def _sympystr(self, printer: Printer) -> str:
         return f"polar({printer.doprint(self.body)}{f', {self.steps} steps' if self.steps else ''})"
@@ -31,3 +31,15 @@ class Polar(OfOuters):
     def _latex(self, printer: Printer) -> str:
         name = r"\operatorname{polar}" + (f"_{{{self.steps}}}" if self.steps else "")
         return rf"{name}\left({printer.doprint(self.body)}\right)"
+
+
+def polar(body: sp.Expr, steps: int = 0) -> sp.Expr:
+    """The orthogonal factor of a sum of numbers times outer products, or Newton-Schulz steps towards it; ``TypeError``
+    for other bodies.
+
+    >>> from tpcalc.programs.language import Family, Outer, Vector
+    >>> u, v = Family(Vector, "u")(), Family(Vector, "v")()
+    >>> polar(2 * Outer(u, v), 3)
+    polar(2*outer(u, v)/n, 3 steps)
+    """
+    return Polar((body,), (), 0, ROWS, steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ClassVar, Sequence
 
 import numpy as np
 
@@ -120,6 +120,7 @@ class SGD(Scheduled):
 class Directed(Scheduled):
     """An optimizer of matrices that move along what has a size of its own, of gradients or of momentum buffers."""
 
+    of_matrices_alone: ClassVar[bool] = True  # what is trained beside them is refused
     momentum: float
     nesterov: bool
     weight_decay: float

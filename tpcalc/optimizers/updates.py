@@ -11,11 +11,11 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from .entrywise import Entrywise, is_entrywise
 from ..programs.indices import t
-from ..programs.language import Family, NonlinearOuter, Outer, Scalar
+from ..programs.language import Family, Mean, NonlinearOuter, Outer, Scalar, Vector
 from .muon import Muon
 from .normalized import NormalizedSGD
 from .sgd import SGD, kept
-from .polar import Polar
+from .spectral import Spectral, in_whole
 from ..programs.program import Assign
 from ..programs.trainable import Trainable, buffer_of
 
@@ -28,6 +28,20 @@ def require_optimizer(opt: object) -> None:
     if not isinstance(opt, (SGD, NormalizedSGD)) and not is_entrywise(opt):
         raise ValueError(f"opt: got {short(opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, a "
                          "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
+
+
+def kind_of_updates(opt: Optimizer) -> str:
+    """What an update is of the gradients so far: "linear", "entrywise", "spectral", a function of whole matrices, or
+    "normalized", linear but for numbers made of norms.
+
+    >>> from .entrywise import Adam
+    >>> [kind_of_updates(opt) for opt in (SGD(), Adam(), Muon(), NormalizedSGD())]
+    ['linear', 'entrywise', 'spectral', 'normalized']
+    """
+    if isinstance(opt, (SGD, NormalizedSGD)):
+        return "linear" if isinstance(opt, SGD) else "normalized"
+    u, v = Family(Vector, "u"), Family(Vector, "v")
+    return "spectral" if opt.direction(lambda k: Outer(u[k], v[k]), t).has(Spectral) else "entrywise"
 
 
 def schedule_rates(opt: Optimizer) -> tuple[Scalar, ...]:
@@ -54,8 +68,18 @@ def update(opt: Optimizer, one: Trainable) -> list[Assign]:
 
 def _directed_update(opt: Muon | Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
     """W_{t+1} = (1 - lr decay) W_t - lr g direction, or 1 - decay in front, entry by entry, or of whole matrices."""
-    direction = opt.direction(lambda k: one.gradient.subs(t, k), t)
-    moved = NonlinearOuter(direction) if direction.has(Outer) and not direction.has(Polar) else direction
+    def along(gradient: sp.Expr) -> sp.Expr:
+        return opt.direction(lambda k: gradient.subs(t, k), t)
+
+    direction = along(one.gradient)
+    if one.blocks is not None and direction.has(Spectral):
+        whole = one.blocks
+        direction = whole.root * in_whole([along(gradient) for gradient in whole.gradients], whole.part, whole.how)
+    elif one.blocks is not None and direction.has(Mean) and not one.gradient.has(Mean):
+        raise NotCovered(f"opt: got {short(opt)} for {one.family.name}, a part of a matrix of a wide hidden layer; its "
+                         "direction is made of averages over rows or columns, which are those of the whole; expected "
+                         "mlp_ratio=1")
+    moved = NonlinearOuter(direction) if direction.has(Outer) and not direction.has(Spectral) else direction
     left = multiplied_out(kept(opt, rate, exact("weight_decay", opt.weight_decay)) * one.family[(t, *one.at)])
     return Assign(one.family[(t + 1, *one.at)], left - rate * one.size * moved)
 

@@ -8,6 +8,7 @@ from typing import Iterator, Mapping, NamedTuple
 
 import sympy as sp
 
+from .apart import Apart
 from .._checks import symbolic
 from .algebra import replaced
 from .language import Member
@@ -34,7 +35,8 @@ def write_out(expression: sp.Expr) -> sp.Expr:
         if not (first.is_number and last.is_number):
             return total
         body = sp.Sum(total.function, *inner) if inner else total.function
-        return write_out(sp.Add(*(at_numbers(body, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1))))
+        parts = [at_numbers(body, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)]
+        return write_out(total.listed(parts) if isinstance(total, Apart) else sp.Add(*parts))
 
     return replaced(expression, sp.Sum, terms)
 

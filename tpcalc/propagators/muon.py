@@ -8,7 +8,7 @@ import numpy as np
 
 from ..action.laws import KAPPA, Derivative
 from ..errors import NotCovered
-from ..kernels.polar_factor import orthogonal_weights
+from ..optimizers.polar_factor import orthogonal_weights
 from ..optimizers import SGD, Muon
 from ..models import ResNet
 from ..data import Task

@@ -86,7 +86,7 @@ def _network(parser: argparse.ArgumentParser) -> None:
 
 def _optimizer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--optimizer", default="sgd", metavar="NAME",
-                        help="sgd, signsgd, lion, adam, adamw, muon or normalizedsgd")
+                        help="sgd, signsgd, lion, adam, adamw, muon, normalizedsgd, shampoo or soap")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:

@@ -11,12 +11,13 @@ import numpy as np
 import sympy as sp
 
 from .._types import Fields
-from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD, _checks
+from .. import ResNet, _checks
 from .. import Problem, Run
 from .. import train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
 from ..methods.method import WrongSizes
 from .failures import NoResult
+from ..optimizers.names import BY_NAME
 from .options import ReportOptions, Setup
 from .progress import bar
 from .stages import accuracy
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from .pages.results import Results
     from .pages.transformer_page import TransformerResults
 
-OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "lion": Lion, "adam": Adam, "adamw": AdamW, "muon": Muon,
-                      "normalizedsgd": NormalizedSGD}
+OPTIMIZERS: Fields = {name: type(opt) for name, opt in BY_NAME.items() if name != "momentum"}
 DEPTHS, WIDTHS = tuple(2**k for k in range(4, 11)), (128, 256, 512)
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 

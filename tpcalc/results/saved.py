@@ -20,7 +20,7 @@ from .._numbers import from_text
 from .._types import Fields, Json, Value
 from .. import _checks
 from ..scaling import DepthScaling, Parametrization, Powers, WidthScaling
-from ..optimizers import SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, SignSGD
+from ..optimizers import SGD, SOAP, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, Shampoo, SignSGD
 from ..models import HyperConnections, ResNet, Skip, Transformer
 from ..data import Sequences, Task
 from ..models.convolution import Convolution
@@ -30,7 +30,7 @@ from ..training.problem import Problem
 FORMAT = 2
 KINDS: Fields = {kind.__name__: kind for kind in (
     ResNet, Transformer, Convolution, Skip, HyperConnections, SGD, NormalizedSGD, Muon, SignSGD, Lion, Adam,
-    AdamW, Clipped, DepthScaling, Parametrization, WidthScaling, Powers)}
+    AdamW, Shampoo, SOAP, Clipped, DepthScaling, Parametrization, WidthScaling, Powers)}
 
 PARTS = ("net", "opt", "scale", "depth", "width", "loss")
 WORDS: dict[str, tuple[type | None, ...]] = {

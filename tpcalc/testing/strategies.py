@@ -15,7 +15,7 @@ import sympy as sp
 from .._types import Number, Value
 from ..errors import MissingExtra
 from ..scaling import DepthScaling, WidthScaling
-from ..optimizers import SGD, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, SignSGD
+from ..optimizers import SGD, SOAP, Adam, AdamW, Clipped, Lion, Muon, NormalizedSGD, Shampoo, SignSGD
 from ..models import ResNet, Transformer
 from ..data import Task
 from ..optimizers.updates import Optimizer
@@ -144,6 +144,7 @@ def optimizers(highest: float = 0.5, linear: bool | None = None) -> st.SearchStr
         st.builds(kind, rates, beta1=momenta, weight_decay=decays) for kind in (Lion, Adam, AdamW)))
     others = st.one_of(entrywise, *(st.builds(kind, rates, momenta, weight_decay=decays)
                                     for kind in (Muon, NormalizedSGD)),
+                       *(st.builds(kind, rates, beta1=momenta, weight_decay=decays) for kind in (Shampoo, SOAP)),
                        st.builds(Clipped, st.one_of(descent, entrywise), st.floats(0.5, 2.0)))
     return descent if linear else others if linear is not None else st.one_of(descent, others)
 

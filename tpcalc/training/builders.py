@@ -14,13 +14,12 @@ from ..programs.blocks import named_family
 from ..optimizers.clipped import Clipped
 from ..programs.indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
-from ..optimizers.muon import Muon
 from ..models.network import NETWORKS, Layer, Network
 from ..optimizers.normalized import NormalizedSGD
 from ..optimizers.sgd import SGD
 from ..models.positions import at_positions
 from ..programs.program import Assign, Loop, Program, Statement
-from ..programs.trainable import Trainable
+from ..programs.trainable import Trainable, in_blocks
 from ..optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, title, update
 
 MOST = 10**5   # outputs of a program that is written out
@@ -99,8 +98,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
         by g; what does times another power moves so that it changes the stream by eps g as well."""
         return scale.step_size(net.whole(name), L) * (whole.sign * eps) ** (1 - power)
 
-    trainables = [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
-                  for one, parts in _per_parameter(back.gradients).items()]
+    trainables = _in_blocks(net, [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
+                                  for one, parts in _per_parameter(back.gradients).items()])
     start_of_all = sp.Add(*(gradient_name(stream[(*sample, 0)]) for stream, _ in asked))
     into_stream, out_of_it = given * start_of_all, signal * read
     reading = Trainable(U, into, mean(into_stream + out_of_it.subs(o, j) if ties else into_stream),
@@ -151,16 +150,13 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
 
 
 def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
-    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these, trained
-    embedding and readout and matrices in parts with an optimizer of matrices."""
-    if isinstance(opt, (Muon, NormalizedSGD)):
+    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these and trained
+    embedding and readout with an optimizer of matrices."""
+    if getattr(opt, "of_matrices_alone", False):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_embedding_readout:
             raise NotCovered(f"opt: got {opt!r} with train_embedding_readout=True; {type(opt).__name__} moves "
                              "matrices, embedding and readout are vectors; expected frozen ones")
-        if net.narrow is not net:
-            raise NotCovered(f"opt: got {opt!r} for {net!r}; it moves a matrix as a whole, and those of a wide "
-                             "hidden layer are known in parts; expected mlp_ratio=1")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
         net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
 
@@ -231,6 +227,15 @@ def _per_parameter(gradients: list[Gradient]) -> dict[Matrix | Vector, list[Grad
     for one in reversed(gradients):
         found.setdefault(one.of, []).append(one)
     return found
+
+
+def _in_blocks(net: Network, trainables: list[Trainable]) -> list[Trainable]:
+    """Parts of wide hidden layers' matrices, with the wholes."""
+    wholes = {net.whole(one.family.name): [] for one in trainables}  # type: dict[str, list[Trainable]]
+    for one in trainables:
+        wholes[net.whole(one.family.name)].append(one)
+    known = {one.family.name: one for parts in wholes.values() for one in in_blocks(parts)}
+    return [known[one.family.name] for one in trainables]
 
 
 def _trainable(of: Matrix | Vector, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],

@@ -8,19 +8,17 @@ from .._checks import choice
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..scaling import Parametrization, Scaling
-from ..optimizers import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, SignSGD
+from ..optimizers import SGD, SignSGD
 from ..models import ResNet
 from ..programs.algebra import power_of
 from ..training.builders import program
 from ..optimizers.clipped import Clipped
 from ..optimizers.faithful import direction_power, optimizer_name
+from ..optimizers.names import BY_NAME
 from ..programs.language import Member
 from ..optimizers.updates import Optimizer, require_optimizer
 from .counted import Judged
 from .counting import Counting, training_terms
-
-BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
-                                 "adam": Adam(), "adamw": AdamW(), "muon": Muon(), "normalizedsgd": NormalizedSGD()}
 
 
 def optimizer_or_default(opt: object) -> Optimizer | Clipped:

@@ -29,23 +29,23 @@ def orthogonal_weights(inputs: np.ndarray, gradients: np.ndarray, steps: int = 0
     return back1 @ (left[:, kept] @ right[kept]) @ back0.T, spread
 
 
-def orthogonal_factor_of(matrix: np.ndarray, steps: int, rounding: float, extent: float
-                         ) -> tuple[np.ndarray, np.ndarray]:
+def orthogonal_factor_of(matrix: np.ndarray, steps: int, rounding: float) -> tuple[np.ndarray, np.ndarray]:
     """The orthogonal factor of a small matrix, what is 0 within rounding left 0, or Newton-Schulz steps to it; and
     the singular values that are not 0, falling.
 
-    rounding: relative, of what the matrix was found from; extent: the length of what it is a sum of, since where terms
-    cancel rounding is that of these.
+    rounding: of the matrix, which where terms cancel is that of these.
     """
-    if not np.all(np.isfinite(matrix)):
-        return np.full(matrix.shape, np.nan), np.zeros(0)
-    left, s, right = np.linalg.svd(matrix, full_matrices=False)
-    least = 64 * rounding * extent
-    kept = s > max(least, max(VANISHES, 64 * rounding) * np.max(s, initial=0.0))
+    left, s, right, kept = singular(matrix, rounding)
     if steps:
         inputs, gradients = np.eye(matrix.shape[1]), np.eye(len(matrix))
         return _newton_schulz(matrix if np.any(kept) else 0 * matrix, inputs, gradients, steps), s[kept]
     return np.asarray(left[:, kept] @ right[kept]), s[kept]
+
+
+def singular(matrix: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """U, s, V^T of a matrix, and which singular values are not 0 within rounding."""
+    left, s, right = np.linalg.svd(matrix, full_matrices=False)
+    return left, s, right, s > max(rounding, VANISHES * np.max(s, initial=0.0))
 
 
 def _root(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

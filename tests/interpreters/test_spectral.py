@@ -8,14 +8,19 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.interpreters.dense import run_dense
-from tpcalc.interpreters.orthogonal import orthogonal_factor
+from tpcalc.interpreters.spectral import Outers, spectral_part
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.kernels.polar_factor import QUINTIC
+from tpcalc.optimizers.polar_factor import QUINTIC
 from tpcalc.lowering.array_backends import Arrays
 from tpcalc.programs.indices import l, t
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer
-from tpcalc.optimizers.polar import Polar
+from tpcalc.optimizers.polar import polar
 from tpcalc.programs.blocks import vector
+
+
+def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    node = polar(Outer(vector("u")[t, l], vector("v")[t, l]), steps)
+    return spectral_part(arrays, node, [outers], [])
 
 
 def svd_factor(matrix: np.ndarray, steps: int = 0) -> np.ndarray:
@@ -95,10 +100,10 @@ def test_a_network_moves_by_the_factor_of_its_gradient(opt: tp.Muon) -> None:
 
 def test_only_sums_of_outer_products_have_one() -> None:
     u, v = vector("u")[t, l], vector("v")[t, l]
-    assert str(Polar(2 * Outer(u, v), 3)) == "polar(2*outer(u[t, l], v[t, l])/n, 3 steps)"
-    assert Polar(Outer(u, v)).transposed() == Polar(Outer(v, u))
-    with pytest.raises(TypeError, match="an orthogonal factor is that of a sum of outer products"):
-        Polar(u)
+    assert str(polar(2 * Outer(u, v), 3)) == "polar(2*outer(u[t, l], v[t, l])/n, 3 steps)"
+    assert polar(Outer(u, v)).transposed() == polar(Outer(v, u))
+    with pytest.raises(TypeError, match="Polar is a function of sums of outer products"):
+        polar(u)
 
 
 def test_single_precision_is_that_of_double() -> None:
