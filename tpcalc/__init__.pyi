@@ -15,8 +15,8 @@ from .lowering.recursions import recursion as recursion
 from .methods.train import train as train
 from .models import HyperConnections as HyperConnections, ResNet as ResNet, Skip as Skip, Transformer as Transformer
 from .optimizers import Adam as Adam, AdamW as AdamW, Clipped as Clipped, Lion as Lion, Muon as Muon
-from .optimizers import NormalizedSGD as NormalizedSGD, SGD as SGD, SOAP as SOAP, Shampoo as Shampoo
-from .optimizers import SignSGD as SignSGD, schedule as schedule
+from .optimizers import NormalizedSGD as NormalizedSGD, SGD as SGD, SOAP as SOAP, Shampoo as Shampoo, SignSGD as SignSGD
+from .optimizers import schedule as schedule
 from .programs.blocks import Branch as Branch
 from .programs.program import Program as Program
 from .results import Run as Run

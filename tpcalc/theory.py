@@ -20,6 +20,8 @@ from .limits import LimitOutputs as LimitOutputs, LimitRegion as LimitRegion, Li
 from .lowering.recursions import Recursion as Recursion
 from .scaling import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .optimizers.frobenius import factored_square as factored_square
+from .optimizers.spectral import Spectral as Spectral
+from .programs.apart import gradients_so_far as gradients_so_far
 from .models.attention import softmax_attention as softmax_attention
 from .models.convolution import Convolution as Convolution
 from .training.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents

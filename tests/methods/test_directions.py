@@ -103,7 +103,7 @@ def test_gradients_of_rounding_alone_are_no_directions() -> None:
     found = tp.methods.Particles(batches=4).read(problem, False, None)
     assert {member.name for member, values in directions._spectra(found.batches) if any(map(len, values))} == {
         "Wv", "Wo", "W1", "W2"}
-    assert len(said_of_directions(found)) == 1
+    assert len(said_of_directions(problem, found)) == 1
 
 
 def test_few_batches_and_rounded_numbers_tell_nothing() -> None:

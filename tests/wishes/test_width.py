@@ -242,6 +242,8 @@ class OfMatrices:
 def test_directions_whose_powers_are_not_counted_are_refused() -> None:
     with pytest.raises(tp.NotCovered, match="one of whole matrices; powers of n"):
         tp.solve(Perceptron((1, 1)), OfMatrices(False), want=LEARNS)
+    assert len({str(tp.solve(Perceptron((1, 1)), opt, want=LEARNS).region) for opt in (
+        tp.Muon(), tp.NormalizedSGD(), tp.Shampoo(), tp.SOAP())}) == 1
     for net in (Perceptron((1, 1)), tp.ResNet("tanh", "mlp")):
         with pytest.raises(tp.NotCovered, match="no power of the gradient"):
             tp.solve(net, OfMatrices(True), want=("stable",))

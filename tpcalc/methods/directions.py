@@ -15,6 +15,7 @@ from ..interpreters.lowered_conditioned import conditioned
 from ..interpreters.lowered_particles import LoweredParticles
 from ..interpreters.training import Training, placed
 from ..programs.language import Member
+from ..optimizers import Muon
 from ..training.problem import Problem
 from .fluctuations import PART, FALLS, SPREAD
 
@@ -37,17 +38,17 @@ def _network(what: tuple[Training, int, int]) -> LoweredRun:
 
 
 def require_directions(problem: Problem, found: LoweredParticles, networks: Sequence[LoweredRun]) -> None:
-    """Raise ``Divergence`` with step and layer where a singular value that Muon sets to 1 cannot be told from a
-    fluctuation: where networks have more or fewer of them than particles, where one falls with the width, or where
-    batches do not agree on it."""
+    """Raise ``Divergence`` with step and layer where what a step divides by, singular values of tp.Muon, cannot be told
+    from a fluctuation: where networks have more or fewer of them than particles, where one falls with the width, or
+    where batches do not agree on it."""
+    it = "its singular value" if isinstance(problem.opt, Muon) else "it"
     narrow, rates = dict(_spectra(networks)), problem.opt.schedule(problem.task.steps)
     for member, ours in _spectra(found.batches):
         step, layer = int(member.indices[0]) - 1, int(member.indices[-1])
         if not rates[step]:
             continue
         others = narrow[member]
-        what = (f"opt: got {problem.opt!r}; at step {step}, layer {layer} a direction that {member.name} moves along "
-                "may be a fluctuation")
+        what = f"opt: got {problem.opt!r}; at step {step}, layer {layer} {_of(problem, member)} may be a fluctuation"
         counts, beside = (sorted({len(values) for values in runs}) for runs in (ours, others))
         if counts != beside or len(counts) > 1:
             raise Divergence(f"{what}: {found.samples} particles have {_words(counts)}, networks of width "
@@ -55,19 +56,25 @@ def require_directions(problem: Problem, found: LoweredParticles, networks: Sequ
         values, spreads, narrower = np.mean(ours, axis=0), np.std(ours, axis=0, ddof=1), np.mean(others, axis=0)
         for value, spread, before in zip(values, spreads, narrower):
             if spread > SPREAD * value or before > FALLS * value:
-                raise Divergence(f"{what}: its singular value is {value:.2e} +- {spread:.1e} in {found.samples} "
+                raise Divergence(f"{what}: {it} is {value:.2e} +- {spread:.1e} in {found.samples} "
                                  f"particles, {before:.2e} in networks of width {networks[0].width}; {ALLOWED}", step,
                                  layer)
 
 
-def said_of_directions(found: LoweredParticles) -> tuple[str, ...]:
+def _of(problem: Problem, member: Member) -> str:
+    return (f"a direction that {member.name} moves along" if isinstance(problem.opt, Muon) else
+            f"what the step of {member.name} divides by")
+
+
+def said_of_directions(problem: Problem, found: LoweredParticles) -> tuple[str, ...]:
     """The smallest ratio of singular values, and where, as a note; nothing where no matrix moves along any."""
     ratios = {member: float(np.min([values[-1] / values[0] for values in ours if len(values)]))
               for member, ours in _spectra(found.batches) if any(map(len, ours))}
     if not ratios:
         return ()
     member = min(ratios, key=lambda one: ratios[one])
-    return (f"singular values that Muon sets to 1 are at least {ratios[member]:.2g} of the largest (step "
+    what = "singular values that Muon sets to 1 are" if isinstance(problem.opt, Muon) else "what steps divide by is"
+    return (f"{what} at least {ratios[member]:.2g} of the largest (step "
             f"{int(member.indices[0]) - 1}, {member.name} of layer {member.indices[-1]})",)
 
 

@@ -36,9 +36,10 @@ class Particles(ReadsProgram):
     for the batches; it decides nothing, and stays where it is when the method is pickled. ``progress`` is called with
     (batches done, batches). coarsest: a depth whose doublings share their draws, so that runs at them differ by the
     depth and little else; None draws anew at every depth. With a tp.NormalizedSGD a quarter of the samples is run
-    beside, and at least 4 batches are needed: only so is a norm told from a fluctuation. So it is with tp.Muon where no
-    rule counts directions (positions, skips and places of norms that are not the usual ones): as many real networks as
-    batches, a quarter as wide, run beside.
+    beside, and at least 4 batches are needed: only so is a norm told from a fluctuation. So it is with
+    tp.Muon where no rule counts directions (positions, skips and places of norms that are not the usual ones), and with
+    tp.Shampoo, tp.SOAP and other functions of whole matrices: as many real networks as batches, a quarter as wide, run
+    beside.
 
     namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
     array-API namespace itself. Draws are NumPy's, the same in all of them.
@@ -105,6 +106,6 @@ class Particles(ReadsProgram):
         """What holds all outputs with 95% confidence."""
         return joint_error(found.error_series("f"), self.batches)
 
-    def notes(self, found: LoweredParticles) -> tuple[str, ...]:
+    def notes(self, problem: Problem, found: LoweredParticles) -> tuple[str, ...]:
         return (f"mean of {self.batches} batches of {found.samples} particles; the error holds all outputs with "
-                f"{CONFIDENCE:.0%} confidence", *said_of_directions(found))
+                f"{CONFIDENCE:.0%} confidence", *said_of_directions(problem, found))

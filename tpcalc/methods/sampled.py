@@ -49,7 +49,7 @@ class ReadsProgram(ABC):
         """The scale of what distinguishes two seeds: the standard deviation of an output at initialization."""
         return float(np.sqrt(np.max(found.series("square")) / found.width))
 
-    def notes(self, found: Value) -> tuple[str, ...]:
+    def notes(self, problem: Problem, found: Value) -> tuple[str, ...]:
         """What should be known about the result."""
         return ()
 
@@ -76,7 +76,7 @@ class ReadsProgram(ABC):
         if problem.neurons is None:
             require_known_directions(problem, outputs[0], job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
-                   self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),
+                   self.notes(problem, found), linear=job.net.is_plain, start=getattr(found, "start", None),
                    details=OutputsAlone(self.name, NO_POSITIONS) if job.net.positions else
                    solution(self, problem, outputs[0], times, kept), problem=problem)
 

@@ -139,14 +139,14 @@ def _direction_power(name: str, gradient: sp.Expr, eps: sp.Expr | None) -> sp.Ex
     return leading_power(found.subs(EPS, 0), sizes) if eps is None else leading_power(found, {**sizes, EPS: eps})
 
 
-def degree(optimizer: object) -> int:
+def degree(optimizer: object) -> sp.Rational:
     """The power of the gradient that the direction is; ``NotCovered`` for a direction that is none, such as a tanh."""
     gradient = sp.Symbol("a", real=True)
     found = sp.diff(direction_power(optimizer, gradient), gradient)
-    if not found.is_Integer:
+    if not found.is_Rational:
         raise NotCovered(f"opt: got {short(getattr(optimizer, 'opt', optimizer))}, whose direction is no power of the "
                          "gradient; its settings are not solved for; expected a direction that is homogeneous in it")
-    return int(found)
+    return found
 
 
 def update_power(optimizer: object, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None,

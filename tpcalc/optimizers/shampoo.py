@@ -10,7 +10,7 @@ import sympy as sp
 from sympy.printing.printer import Printer
 
 from .._checks import exact
-from ..programs.apart import each_step
+from ..programs.apart import gradients_so_far
 from ..programs.language import Outer
 from ..programs.trainable import ROWS
 from .entrywise import Gradient, moving_average, require_settings, total_average
@@ -28,6 +28,9 @@ class Preconditioned(Spectral):
     more: eps and beta: w_k are 1 for beta = 1, else those of an average that forgets like beta^k.
     """
 
+    legend = (r"A, B", r"averages, or sums, of $G G^\top$ and of $G^\top G$ over steps so far, of gradients $G$ of the "
+              r"matrix that moves, plus $\epsilon^2$; what is 0 is left 0 in their powers")
+
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
         eps, beta = self.more
         roots = np.sqrt(weights(float(beta), len(past)))
@@ -35,9 +38,6 @@ class Preconditioned(Spectral):
                                float(eps), rounding) for left in (True, False)]
         (left, sizes), (right, others) = sides
         return left @ now @ right, np.sort(np.concatenate([sizes, others]))[::-1]
-
-    def _sympystr(self, printer: Printer) -> str:
-        return f"preconditioned({printer.doprint(self.body)})"
 
     def _latex(self, printer: Printer) -> str:
         return rf"A^{{-1/4}} \left({printer.doprint(self.body)}\right) B^{{-1/4}}"
@@ -111,5 +111,5 @@ class Shampoo(Scheduled):
         first = moving_average(exact("beta1", self.beta1), gradient, step)
         beta, eps = exact("beta2", self.beta2), exact("eps", self.eps)
         if gradient(step).has(Outer):
-            return Preconditioned((first,), (each_step(gradient, step),), 0, ROWS, eps, beta)
+            return Preconditioned((first,), (gradients_so_far(gradient, step),), 0, ROWS, eps, beta)
         return first / sp.sqrt(total_average(beta, lambda k: gradient(k) ** 2, step) + eps**2)

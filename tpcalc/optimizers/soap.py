@@ -10,7 +10,7 @@ import sympy as sp
 from sympy.printing.printer import Printer
 
 from .._checks import exact
-from ..programs.apart import each_step
+from ..programs.apart import gradients_so_far
 from ..programs.language import Outer
 from ..programs.trainable import ROWS
 from .entrywise import Gradient, moving_average, require_settings
@@ -28,6 +28,10 @@ class InEigenvectors(Spectral):
 
     more: eps, and beta2 of all three averages.
     """
+
+    legend = (r"P, Q, V", r"eigenvectors of averages of $G G^\top$ and of $G^\top G$ over steps so far, of gradients "
+              r"$G$ of the matrix that moves; the average of squares of $P^\top G Q$, each with the eigenvectors of its "
+              "step")
 
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
         eps, beta = self.more[0], float(self.more[1])
@@ -47,9 +51,6 @@ class InEigenvectors(Spectral):
         kept = sizes > rounding
         over = np.divide(turned, sizes, out=np.zeros_like(turned), where=kept)
         return left @ over @ right.T, _falling([*gaps, sizes[kept]])
-
-    def _sympystr(self, printer: Printer) -> str:
-        return f"adam_in_eigenvectors({printer.doprint(self.body)})"
 
     def _latex(self, printer: Printer) -> str:
         return (rf"P \left(\frac{{P^\top \left({printer.doprint(self.body)}\right) Q}}{{\sqrt{{V}} + "
@@ -117,5 +118,5 @@ class SOAP(Scheduled):
         first = moving_average(exact("beta1", self.beta1), gradient, step)
         beta, eps = exact("beta2", self.beta2), exact("eps", self.eps)
         if gradient(step).has(Outer):
-            return InEigenvectors((first,), (each_step(gradient, step),), 0, ROWS, eps, beta)
+            return InEigenvectors((first,), (gradients_so_far(gradient, step),), 0, ROWS, eps, beta)
         return first / (sp.sqrt(moving_average(beta, lambda k: gradient(k) ** 2, step)) + eps)

@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 import sympy as sp
+from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from ..errors import NotCovered
@@ -23,6 +24,16 @@ class Spectral(OfOuters):
 
     ``whole`` is the function on small matrices; all else is derived from it: real networks, particles. It is a sum of
     outer products of the same vectors [tpcalc/muon_on_gram_matrices]. Raises ``TypeError`` for other sums.
+
+    >>> from tpcalc.programs.language import Family, Vector
+    >>> class Root(Spectral):
+    ...     "Singular values by their roots."
+    ...     def whole(self, now, past, rounding):
+    ...         left, s, right = np.linalg.svd(now, full_matrices=False)
+    ...         return (left * np.sqrt(s)) @ right, s[s > rounding]
+    >>> u, v = (Family(Vector, name)() for name in "uv")
+    >>> print(Root((Outer(u, v),)))
+    Root(outer(u, v)/n)
     """
 
     now = property(lambda self: tuple(self.args[0]))
@@ -52,6 +63,12 @@ class Spectral(OfOuters):
     def doit(self, **hints: object) -> Spectral:
         """Itself: sums over steps stay apart."""
         return self
+
+    def _sympystr(self, printer: Printer) -> str:
+        return f"{type(self).__name__}({printer.doprint(self.body)})"
+
+    def _latex(self, printer: Printer) -> str:
+        return rf"\operatorname{{{type(self).__name__}}}\left({printer.doprint(self.body)}\right)"
 
     def transposed(self) -> sp.Expr:
         def turned(some: Sequence[sp.Expr]) -> list[sp.Expr]:

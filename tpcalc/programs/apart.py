@@ -23,18 +23,27 @@ class Apart(sp.Sum):  # type: ignore[misc]
         return (sp.Sum(self.function, *inner) if inner else self.function).subs(index, step)
 
     def listed(self, matrices: Iterable[sp.Expr]) -> sp.Expr:
+        """These, once steps are numbers."""
         return Listed(*matrices)
 
 
 class Listed(Expression):
-    """The same once steps are numbers, oldest first."""
+    """Matrices step by step, oldest first, where steps are numbers."""
 
     is_commutative = True
     own_kind = "matrix"
 
 
-def each_step(gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> Apart:
-    """The gradients of all steps up to one."""
+def gradients_so_far(gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> Apart:
+    """The gradients of all steps up to one, step by step, for a function of whole matrices.
+
+    gradient: by step. Raises nothing.
+
+    >>> from tpcalc.theory import Family, Outer, Vector
+    >>> u, v, t = Family(Vector, "u"), Family(Vector, "v"), sp.Symbol("t", integer=True)
+    >>> gradients_so_far(lambda k: Outer(u[k], v[k]), t)
+    Sum(outer(u[k], v[k])/n, (k, 0, t))
+    """
     k = sp.Symbol("k", integer=True, nonnegative=True)
     found: Apart = Apart(gradient(k), (k, 0, step))
     return found

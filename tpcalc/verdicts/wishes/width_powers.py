@@ -14,7 +14,7 @@ from ...errors import NotCovered
 from ...orders import Affine
 from ...orders.polytope import Point, Polytope
 from ...scaling import WidthScaling
-from ...optimizers import SGD, Muon, NormalizedSGD
+from ...optimizers import SGD, SOAP, Muon, NormalizedSGD, Shampoo
 from ...optimizers.faithful import acts_on_entries, degree
 from ...optimizers.updates import Optimizer
 from ...width.layers import LayerPowers, Perceptron, SizedProduct, layer_powers
@@ -49,11 +49,11 @@ class WidthSizes(PowerSizes):
         self.acted = tuple(f"h{number} at initialization" for number in range(1, len(net.trained)))
         self.base = tuple(Fraction(6) + Fraction(i, 7) for i in range(self.size))
         self.far = Polytope.simplex([-FAR] * self.size, FAR * self.size)
-        self._by_norm = isinstance(opt, (Muon, NormalizedSGD))
+        self._by_norm = isinstance(opt, (Muon, NormalizedSGD, Shampoo, SOAP))
         if not self._by_norm and not acts_on_entries(opt):
             raise NotCovered(f"opt: got {opt!r}, whose direction is one of whole matrices; powers of n are solved for "
-                             "where it is one of entries, and by tp.Muon and tp.NormalizedSGD")
-        self._degree = 0 if self._by_norm else degree(opt)
+                             "where it is one of entries, and by tp.Muon, tp.NormalizedSGD, tp.Shampoo and tp.SOAP")
+        self._degree = 0 if self._by_norm else Fraction(str(degree(opt)))
 
     def _direction(self, entry: Affine, size: Fraction) -> Affine:
         """An entry of the optimizer's direction; that of a matrix of rank one over its norm has no other size."""
