@@ -158,7 +158,7 @@ def test_verdicts_are_slopes_of_real_networks(alpha: float, gamma: float) -> Non
 
 
 def test_kets_have_no_rule_for_it() -> None:
-    with pytest.raises(ValueError, match="orthogonal factor, which is made of Gram matrices of all its rows"):
+    with pytest.raises(ValueError, match="moves by a function of Gram matrices of all its rows"):
         tp.kets(tp.program(LINEAR, PLAIN, SCALE))
 
 

@@ -10,4 +10,5 @@ from .long_collocation import LongCollocation as LongCollocation
 from .method import Method as Method
 from .particles import Particles as Particles
 from .reflection import Reflection as Reflection
+from .takes import coverage as coverage
 from .solution import outputs_alone as outputs_alone

@@ -16,9 +16,10 @@ from .common_draws import CommonDraws
 from .conditioned import Conditioned
 from .dense import Dense
 from .long_collocation import LongCollocation, prefers
-from .method import Method, WrongSizes, require_taken
+from .method import Method, require_taken
 from .particles import Particles
 from .reflection import Reflection
+from .takes import WrongSizes
 
 ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, LongCollocation, CommonDraws,
                                                 Dense, Conditioned, Particles)}

@@ -15,7 +15,7 @@ from ..optimizers import SGD
 from ..training.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, not_linear, require_taken, wanted_times
+from .method import Progress, refusal, require_taken, wanted_times
 from .solution import solution
 
 
@@ -43,7 +43,7 @@ class Coefficients:
     def refuses(self, problem: Problem) -> str | None:
         """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width; generated,
         also losses that have no expression."""
-        return not_linear(self.name, problem) or (not_generated(problem.of_vectors) if self.generated else None)
+        return refusal(self.name, problem) or (not_generated(problem.of_vectors) if self.generated else None)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off."""

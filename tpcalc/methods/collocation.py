@@ -18,7 +18,7 @@ from ..propagators.training import fewer_rows
 from ..optimizers import SGD, Muon
 from ..training.problem import Problem
 from ..results.run import Details, Run
-from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require_taken,
+from .method import (Progress, each_step, reason_of, refusal, require_taken,
                      require_known_directions, wanted_times)
 from .solution import propagator_details, solution
 
@@ -44,8 +44,7 @@ class Collocation:
 
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, optimizers other than tp.SGD and tp.Muon, and blocks that do not close on kernels."""
-        reason = (misplaced(self.name, problem, infinite_depth=True) or one_exponent(self.name, problem)
-                  or not_sums_of_outer_products(self.name, problem, muon=True))
+        reason = refusal(self.name, problem)
         if reason is not None:
             return reason
         try:

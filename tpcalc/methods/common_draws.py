@@ -24,7 +24,7 @@ from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
 from .fluctuations import are_told, fewest_part
-from .method import Progress, misplaced, reason_of, require_taken, require_known_directions
+from .method import Progress, reason_of, refusal, require_taken, require_known_directions
 from .particles import Particles
 from .sampled import training
 from .solution import outputs_alone
@@ -88,7 +88,7 @@ class CommonDraws:
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, activations that are not finite, and networks of which no rule says whether there is
         a limit."""
-        reason = misplaced(self.name, problem, infinite_depth=True) or reason_of(
+        reason = refusal(self.name, problem) or reason_of(
             lambda: require_finite(problem.net.phi))
         if reason is not None:
             return reason

@@ -34,7 +34,6 @@ class Dense(ReadsProgram):
     """
 
     name: ClassVar[str] = "dense"
-    powers_of_n: ClassVar[bool] = True
     seed: int = 0
     weights: Mapping[str, Value] | None = None
     namespace: Array = "numpy"

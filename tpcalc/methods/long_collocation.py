@@ -18,7 +18,7 @@ from ..data import Task
 from ..optimizers.sgd import rows_per_step
 from ..training.problem import Problem
 from ..results.run import Run
-from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require_taken
+from .method import Progress, each_step, refusal, require_taken
 from .solution import outputs_alone
 
 MANY = 2000                # rows of a training that "auto" gives to this method: the exact one takes an hour and more
@@ -68,8 +68,7 @@ class LongCollocation:
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, optimizers other than tp.SGD without weight decay, nonlinear blocks, trained
         embedding and readout and data that change between steps."""
-        reason = (misplaced(self.name, problem, infinite_depth=True) or not_sums_of_outer_products(self.name, problem)
-                  or reason_of(lambda: problem.net.require_plain(f"method={self.name!r}")))
+        reason = refusal(self.name, problem)
         if reason is not None:
             return reason
         assert isinstance(problem.opt, SGD)

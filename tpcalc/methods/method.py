@@ -12,14 +12,15 @@ from .._types import KeptNodes, Value
 from .. import _checks
 from ..errors import NotCovered
 from ..propagators.muon import require_limit_directions
-from ..scaling import DepthScaling, Parametrization, WidthScaling
-from ..optimizers import SGD, Muon, NormalizedSGD
+from ..scaling import Parametrization, WidthScaling
+from ..optimizers import Muon
 from ..training.problem import Problem
 from ..results.details import nearest_nodes
 from ..results.run import Run
 from ..width.sizes.verdict import width_verdict
 from .fluctuations import directions_are_sampled
 from .normalized import require_gradients
+from .takes import TAKES, misplaced, not_taken
 
 Progress = Callable[[int, int], None]
 
@@ -42,26 +43,17 @@ class Method(Protocol):
         """Train; raises ``NotCovered`` with the reason where the method refuses the problem."""
 
 
-class WrongSizes(str):
-    """A refusal by depth and width alone, whatever the network."""
-
-
-def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth: bool = False,
-              powers_of_n: bool = False) -> str | None:
-    """Why a method is not for the problem's depth and width, or None.
-
-    real: whether the method takes finite widths, and no other; infinite_depth: likewise; powers_of_n: whether it writes
-    those of a parametrization that is not muP in width.
-    """
-    if real != (problem.neurons is not None):
-        return WrongSizes(f"method: got {name!r} with width {problem.neurons or 'tp.oo'}; expected 'dense' and "
-                          "'conditioned' at finite width, the others at width=tp.oo")
-    if infinite_depth != (problem.layers is None):
-        return WrongSizes(f"method: got {name!r} with depth {problem.layers or 'tp.oo'}; expected 'collocation' "
-                          "and 'common_draws' at depth=tp.oo, the others at finite depth")
-    if not problem.is_mup and not powers_of_n:
-        return no_kets(name, problem)
-    return None
+def refusal(name: str, problem: Problem) -> str | None:
+    """Why the table of what methods take has no place for a problem, or None."""
+    found = misplaced(name, problem)
+    if found is None and not problem.is_mup and TAKES[name].powers_of_n == "muP":
+        found = no_kets(name, problem)
+    if found is None:
+        found = not_taken(name, problem)
+    if found is None and TAKES[name].blocks == "linear":
+        trained = TAKES[name].ends == "trained"
+        found = reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_embedding_readout=trained))
+    return found
 
 
 def no_kets(name: str, problem: Problem) -> str:
@@ -82,42 +74,6 @@ def _fate(scaling: WidthScaling, phi: sp.Expr | str) -> str:
         return str(width_verdict(scaling, phi))
     except NotCovered as error:
         return f"not known ({error})"
-
-
-def one_exponent(name: str, problem: Problem) -> str | None:
-    """Why a method that knows one size of updates does not take exponents matrix by matrix, or None."""
-    if isinstance(problem.scale, DepthScaling):
-        return None
-    return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
-            "knows one for all; expected methods that read programs: 'dense' and 'conditioned' at finite width, "
-            "'particles' at finite depth, 'common_draws' at infinite depth")
-
-
-def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) -> str | None:
-    """Why a method that knows updates as sums of outer products does not take the optimizer, or None.
-
-    muon: whether the method takes weights of outer products that differ from layer to layer, which are tp.Muon's.
-    """
-    if isinstance(problem.opt, (SGD, Muon) if muon else SGD):
-        return None
-    if isinstance(problem.opt, Muon):
-        return (f"opt: got {problem.opt!r}; method={name!r} takes a tp.SGD, whose outer products weigh the same in "
-                "all layers; expected 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
-                "'common_draws', and 'conditioned' and 'dense' at finite width")
-    taken = "a tp.SGD or a tp.Muon" if muon else "a tp.SGD"
-    if isinstance(problem.opt, NormalizedSGD):
-        return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, and no rates that depend on norms; "
-                "expected 'particles' at finite depth, 'common_draws' at infinite depth, and 'conditioned' and "
-                "'dense' at finite width")
-    return (f"opt: got {problem.opt!r}; method={name!r} takes {taken}, whose updates sum outer products; "
-            "expected for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam): 'particles' at finite "
-            "depth, 'common_draws' at infinite depth, 'conditioned' and 'dense' at finite width")
-
-
-def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
-    """Why a method of the linear network with one matrix a block, at finite depth and infinite width, refuses."""
-    return (misplaced(name, problem) or one_exponent(name, problem) or not_sums_of_outer_products(name, problem, muon)
-            or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_embedding_readout=True)))
 
 
 def reason_of(check: Callable[[], Value]) -> str | None:

@@ -48,7 +48,6 @@ class Particles(ReadsProgram):
     """
 
     name: ClassVar[str] = "particles"
-    real: ClassVar[bool] = False
     samples: int | None = None
     batches: int = 8
     seed: int = 0

@@ -17,7 +17,7 @@ from ..optimizers.sgd import rows_per_step, update_kernel
 from ..training.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, each_step, not_linear, require_taken, require_known_directions, wanted_times
+from .method import Progress, each_step, refusal, require_taken, require_known_directions, wanted_times
 from .solution import propagator_details, solution
 
 
@@ -29,7 +29,7 @@ class Reflection:
 
     def refuses(self, problem: Problem) -> str | None:
         """Anything but linear blocks of one matrix, by tp.SGD or tp.Muon, at finite depth and infinite width."""
-        return not_linear(self.name, problem, muon=True)
+        return refusal(self.name, problem)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off. Raises ``MemoryError`` before the work."""

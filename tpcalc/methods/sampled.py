@@ -19,7 +19,7 @@ from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 from .fluctuations import rounded
-from .method import (Progress, misplaced, reason_of, require_taken, require_known_directions, wanted_times)
+from .method import (Progress, reason_of, refusal, require_taken, require_known_directions, wanted_times)
 from .solution import solution
 
 
@@ -27,15 +27,9 @@ NO_POSITIONS = "runs of a tp.ResNet"
 
 
 class ReadsProgram(ABC):
-    """A method that reads the program of a training, whatever the block and the optimizer.
-
-    real: whether the method takes real networks, of finite width, or infinite width; powers_of_n: whether it takes
-    other powers of the width than muP's.
-    """
+    """A method that reads the program of a training, whatever the block and the optimizer."""
 
     name: ClassVar[str]
-    real: ClassVar[bool] = True
-    powers_of_n: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> Value:
@@ -56,7 +50,7 @@ class ReadsProgram(ABC):
     def refuses(self, problem: Problem) -> str | None:
         """Widths and depths that are not the method's, activations that are not finite, and depths that are no
         doublings of ``coarsest``, where depths share draws."""
-        return (misplaced(self.name, problem, real=self.real, powers_of_n=self.powers_of_n)
+        return (refusal(self.name, problem)
                 or rounded(problem, getattr(self, "dtype", "float64"))
                 or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))

@@ -30,8 +30,7 @@ class InEigenvectors(Spectral):
     """
 
     legend = (r"P, Q, V", r"eigenvectors of averages of $G G^\top$ and of $G^\top G$ over steps so far, of gradients "
-              r"$G$ of the matrix that moves; the average of squares of $P^\top G Q$, each with the eigenvectors of its "
-              "step")
+              r"$G$ of the matrix that moves; the average of squares of $P^\top G Q$, each in eigenvectors of its step")
 
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
         eps, beta = self.more[0], float(self.more[1])

@@ -15,7 +15,7 @@ from .. import ResNet, _checks
 from .. import Problem, Run
 from .. import train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
-from ..methods.method import WrongSizes
+from ..methods.takes import WrongSizes
 from .failures import NoResult
 from ..optimizers.names import BY_NAME
 from .options import ReportOptions, Setup

@@ -1,0 +1,87 @@
+"""What methods take is what the table says, and what a refusal expects takes the problem."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from itertools import product
+from typing import Any, Iterator
+
+import pytest
+
+import tpcalc as tp
+from tpcalc.methods.choice import ALIASES
+from tpcalc.methods.takes import BLOCKS, EVERY, TAKES, UPDATES, updates_of
+
+TASK = tp.Task([[[1.0], [0.3]]] * 3, [[[1.0], [-0.7]]] * 3)
+OPTIMIZERS = (tp.SGD(0.5), tp.SGD(0.5, momentum=0.5), tp.Muon(0.3), tp.Shampoo(0.3), tp.SOAP(0.3),
+              tp.NormalizedSGD(0.3), tp.SignSGD(), tp.Adam(0.1), tp.Clipped(tp.SGD(0.5), 1.0))
+NETWORKS = (tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet("tanh"), tp.ResNet("relu", "mlp"))
+SCALES = (tp.DepthScaling(), tp.Parametrization(depth=tp.DepthScaling()),
+          tp.Parametrization(width=tp.width.width_recipe("NTP", 3)))
+
+
+def problems() -> Iterator[tp.Problem]:
+    for net, opt, scale, depth, width in product(NETWORKS, OPTIMIZERS, SCALES, (4, tp.oo), (16, tp.oo)):
+        try:
+            yield tp.Problem(net, TASK, opt, scale, depth, width)
+        except ValueError:  # no problem of anybody's: matrices move, and ends are trained
+            assert net.train_embedding_readout or scale != SCALES[0]
+
+
+def says_table(name: str, problem: tp.Problem) -> bool:
+    takes, sizes = TAKES[name], ("finite", "infinite")
+    return (takes.depth == sizes[problem.layers is None] and takes.width == sizes[problem.neurons is None]
+            and updates_of(problem) in takes.updates
+            and (takes.exponents == "by matrix" or isinstance(problem.scale, tp.DepthScaling))
+            and (takes.powers_of_n == "any" or problem.is_mup)
+            and (takes.blocks != "linear" or problem.net.is_plain)
+            and (takes.ends == "trained" or not problem.net.train_embedding_readout))
+
+
+def has_more_to_say(name: str, problem: tp.Problem) -> bool:
+    """Rules that are no trait: Muon's blocks at infinite depth, and rates in powers of n of other optimizers."""
+    muon = isinstance(problem.opt, tp.Muon) and problem.net.matrices > 1 and name == "collocation"
+    return muon or not problem.is_mup and not isinstance(problem.opt, tp.SGD)
+
+
+def test_methods_take_what_the_table_says() -> None:
+    seen = set()
+    for problem, (name, kind) in product(problems(), ALIASES.items()):
+        refused, taken = kind().refuses(problem), says_table(name, problem)
+        assert (refused is None) <= taken, (name, problem)
+        assert refused is None or not taken or has_more_to_say(name, problem), (name, problem, refused)
+        seen.add((name, taken))
+    assert seen == set(product(ALIASES, (True, False)))
+
+
+def test_what_a_refusal_expects_takes_the_problem() -> None:
+    places = {"at infinite depth": (tp.oo, tp.oo), "at finite depth": (4, tp.oo), "at finite width": (4, 16)}
+    seen = 0
+    for problem, (name, kind) in product(problems(), ALIASES.items()):
+        refused = str(kind().refuses(problem))
+        for names, place in re.findall(r"((?:'\w+'(?:, | and )?)+) (at (?:infinite depth|finite depth|finite width))",
+                                       refused.partition("; expected")[2]):
+            if refused.startswith(("opt:", "scale:")) and problem.is_mup:
+                at = replace(problem, depth=places[place][0], width=places[place][1])
+                for other in re.findall(r"'(\w+)'", names):
+                    assert ALIASES[other]().refuses(at) is None or has_more_to_say(other, at), (refused, other)
+                    seen += 1
+    assert seen > 100
+
+
+def test_every_trait_has_words() -> None:
+    assert set(TAKES) == set(ALIASES) and {one.blocks for one in TAKES.values()} == set(BLOCKS)
+    assert set(EVERY) == set(UPDATES) == {updates_of(tp.Problem(tp.ResNet(), TASK, opt, SCALES[0], 4))
+                                          for opt in OPTIMIZERS}
+    rows = tp.methods.coverage().rows
+    assert [row["method"] for row in rows] == list(TAKES)
+    assert all(set(row) == {"method", *(field.name for field in fields(TAKES["dense"]))} for row in rows)
+
+
+@pytest.mark.parametrize("opt, said", [
+    (tp.Clipped(tp.SGD(), 1.0), "for clipped gradients"), (tp.SOAP(), "for other functions of whole matrices"),
+    (tp.NormalizedSGD(), "for rates that depend on norms"), (tp.Adam(), "for functions of entries")])
+def test_refusals_say_what_the_optimizer_is(opt: Any, said: str) -> None:
+    with pytest.raises(tp.NotCovered, match=f"'reflection' takes a tp.SGD or a tp.Muon, whose .*; expected {said}"):
+        tp.train(tp.ResNet(), TASK, opt, tp.DepthScaling(), 4, method="reflection")

@@ -1,0 +1,146 @@
+"""What every method takes, as a table over traits of problems: refusals, and the documents, are made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Iterator
+
+from .. import _checks
+from .._shown import Short, Tabled
+from ..optimizers import Clipped, Muon
+from ..optimizers.updates import kind_of_updates
+from ..scaling import DepthScaling
+from ..training.problem import Problem
+
+UPDATES = {
+    "linear": "a tp.SGD", "orthogonal": "a tp.Muon",
+    "spectral": "other functions of whole matrices (tp.Shampoo, tp.SOAP)",
+    "normalized": "rates that depend on norms (tp.NormalizedSGD)",
+    "entrywise": "functions of entries (tp.SignSGD, tp.Lion, tp.Adam)", "clipped": "clipped gradients (tp.Clipped)"}
+EVERY = tuple(UPDATES)
+BLOCKS = {"linear": "one matrix a block, linear", "kernels": "blocks that close on kernels", "any": "any network"}
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What a method takes.
+
+    depth, width: "finite" or "infinite"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
+    size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends: embedding and readout
+    may be "trained", or are "frozen".
+    """
+
+    depth: str
+    width: str
+    blocks: str = "any"
+    updates: tuple[str, ...] = EVERY
+    exponents: str = "by matrix"
+    powers_of_n: str = "muP"
+    ends: str = "trained"
+
+
+TAKES = {
+    "reflection": Takes("finite", "infinite", "linear", ("linear", "orthogonal"), "one"),
+    "collocation": Takes("infinite", "infinite", "kernels", ("linear", "orthogonal"), "one"),
+    "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
+    "common_draws": Takes("infinite", "infinite"),
+    "dense": Takes("finite", "finite", powers_of_n="any"),
+    "conditioned": Takes("finite", "finite"),
+    "particles": Takes("finite", "infinite"),
+    "coefficients": Takes("finite", "infinite", "linear", ("linear",), "one")}
+
+
+class WrongSizes(str):
+    """A refusal by depth and width alone, whatever the network."""
+
+
+def updates_of(problem: Problem) -> str:
+    """The kind of the updates of a problem, a key of ``UPDATES``."""
+    if isinstance(problem.opt, Clipped):
+        return "clipped"
+    return "orthogonal" if isinstance(problem.opt, Muon) else kind_of_updates(problem.opt)
+
+
+def misplaced(name: str, problem: Problem) -> str | None:
+    """Why a method is not for the problem's depth and width, or None."""
+    takes = TAKES[name]
+    if takes.width != _size(problem.neurons):
+        others = _names(one for one, other in TAKES.items() if other.width == "finite")
+        return WrongSizes(f"method: got {name!r} with width {problem.neurons or 'tp.oo'}; expected {others} at finite "
+                          "width, the others at width=tp.oo")
+    if takes.depth != _size(problem.layers):
+        others = _names(one for one, other in TAKES.items() if other.depth == "infinite")
+        return WrongSizes(f"method: got {name!r} with depth {problem.layers or 'tp.oo'}; expected {others} at "
+                          "depth=tp.oo, the others at finite depth")
+    return None
+
+
+def not_taken(name: str, problem: Problem) -> str | None:
+    """Why a method does not take how the problem is trained, its scaling or its optimizer, or None."""
+    takes, updates = TAKES[name], updates_of(problem)
+    if takes.exponents == "one" and not isinstance(problem.scale, DepthScaling):
+        return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
+                f"knows one for all; expected {_places(problem, exponents='by matrix')}")
+    if updates not in takes.updates:
+        taken = " or ".join(UPDATES[kind] for kind in takes.updates)
+        why = "outer products weigh the same in all layers" if takes.updates == ("linear",) else (
+            "weights of outer products it knows")
+        return (f"opt: got {_checks.short(problem.opt)}; method={name!r} takes {taken}, whose {why}; expected for "
+                f"{UPDATES[updates]}: {_places(problem, updates=updates)}")
+    return None
+
+
+def _size(size: int | None) -> str:
+    return "infinite" if size is None else "finite"
+
+
+def _places(problem: Problem, **wanted: str) -> str:
+    """The methods that take a trait, and networks like the problem's, by depth and width."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, takes in TAKES.items():
+        fits = takes.blocks != "linear" or problem.net.is_plain
+        if fits and all(value in getattr(takes, trait) for trait, value in wanted.items()):
+            found.setdefault((takes.width, takes.depth), []).append(name)
+    words = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): "at finite depth",
+             ("finite", "finite"): "at finite width"}
+    return ", ".join(f"{_names(found[sizes])} {said}" for sizes, said in words.items() if sizes in found)
+
+
+def _names(names: Iterator[str] | list[str]) -> str:
+    quoted = [repr(name) for name in names]
+    return " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
+
+
+@dataclass(frozen=True, repr=False)
+class Coverage(Tabled, Short):
+    """What every method takes, trait by trait; ``str`` prints it. rows: a dictionary a method."""
+
+    rows: list[dict[str, str]]
+
+    def __str__(self) -> str:
+        lines = []
+        for row in self.rows:
+            lines.append(f"{row['method']}: {row['depth']} depth, {row['width']} width; {row['blocks']}")
+            lines.append(f"    {row['updates']}")
+            lines.append(f"    exponents: {row['exponents']}; powers of n: {row['powers_of_n']}; embedding and "
+                         f"readout: {row['ends']}")
+        return "\n".join(lines)
+
+
+def coverage() -> Coverage:
+    """What every method takes, trait by trait, as its refusals have it.
+
+    A method may refuse more, by name: what it takes in every trait may have no limit, or no rule. Raises nothing.
+
+    >>> import tpcalc as tp
+    >>> print("\\n".join(str(tp.methods.coverage()).splitlines()[:3]))
+    reflection: finite depth, infinite width; one matrix a block, linear
+        a tp.SGD; a tp.Muon
+        exponents: one; powers of n: muP; embedding and readout: trained
+    """
+    rows = []
+    for name, takes in TAKES.items():
+        row = {field.name: str(getattr(takes, field.name)) for field in fields(takes)}
+        updates = "every optimizer" if takes.updates == EVERY else "; ".join(UPDATES[kind] for kind in takes.updates)
+        rows.append({"method": name, **row, "blocks": BLOCKS[takes.blocks], "updates": updates})
+    return Coverage(rows)
