@@ -13,7 +13,8 @@ from support.nightly import few
 from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth as extrapolated
 from tpcalc.kernels import tilted
-from tpcalc.finite_width import tilted_layer_time, tilted_limit
+from tpcalc.propagators import layer_time
+from tpcalc.finite_width import tilted_limit
 from tpcalc.finite_width.causal_pairs import causal_pairs
 from tpcalc.finite_width.fluctuations import Fluctuations
 from tpcalc.finite_width.tilted_determinant_layer_time import added
@@ -127,7 +128,7 @@ def test_direct_solutions_are_those_of_the_iteration(alpha: float, train_embeddi
         return fluctuations.bias, fluctuations.covariance
 
     iterated = found()
-    monkeypatch.setattr(tilted_layer_time, "ITERATIONS", 0)
+    monkeypatch.setattr(layer_time, "PICARD", 0)
     bias, covariance = found()
     assert_close(covariance, iterated[1], 1e-11)
     assert_close(bias, iterated[0], 1e-11, covariance)

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from support.closeness import assert_close
 from tpcalc._chebyshev import reference
 from tpcalc.finite_width import stiff_element
-from tpcalc.finite_width.stiff_element import krylov
+from tpcalc.propagators.layer_time import krylov
 from tpcalc.finite_width.stiff_element import is_stiff, reflection
 
 NODES = 24

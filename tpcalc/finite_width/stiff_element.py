@@ -10,26 +10,17 @@ Source: [tpcalc/finite_width].
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import lu_solve
 
 from .. import _checks
+from ..propagators.layer_time import LARGEST, factorized, integrated, krylov
 from .causal_pairs import CausalPairs
 
-LARGEST = 2400     # unknowns, up to which a factorization costs less than shorter elements
 KRYLOV = 80        # the dimension of a Krylov space: equations that need more are factorized, or their element cut
-SETTLED = 2e-14    # what is left of an equation, relatively, that counts as solved
 STIFF = 10.0       # rates times lengths from which an iteration takes longer, if it settles
-
-
-def _factorized(integral: np.ndarray, operator: np.ndarray) -> Any:
-    """The factors of y - J (operator y), operator (nodes, s, s), all nodes at once."""
-    nodes, size = operator.shape[:2]
-    matrix = -np.einsum("ij,jkl->ikjl", integral, operator).reshape(2 * (nodes * size,))
-    matrix[np.diag_indices(len(matrix))] += 1.0
-    return lu_factor(matrix, overwrite_a=True, check_finite=False)
 
 
 class StiffElement:
@@ -52,7 +43,7 @@ class StiffElement:
             unit[:, a, b] = unit[:, b, a] = 1.0
             self.operator[:, :, column] = linear(unit)[:, self.i, self.j]
             unit[:, a, b] = unit[:, b, a] = 0.0
-        self.factors = [_factorized(integral, self.operator[:, turn, turn]) for turn in self.turns]
+        self.factors = [factorized(integral, self.operator[:, turn, turn]) for turn in self.turns]
 
     def solve(self, start: np.ndarray, known: np.ndarray) -> np.ndarray:
         """The law, (nodes, n, n), that enters as ``start``, (n, n)."""
@@ -82,15 +73,11 @@ def reflection(start: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, d
             between = slice(of.start, to.stop)
             sent = d[:, between, of] + c[:, between, between] @ rho[:, between, of]
             known = b[:, to, of] + a[:, to, between] @ rho[:, between, of] + rho[:, to, between] @ sent
-            found = _sylvester(start[to, of] + _integrated(integral, known), a[:, to, to], d[:, of, of], integral)
+            found = _sylvester(start[to, of] + integrated(integral, known), a[:, to, to], d[:, of, of], integral)
             if found is None:
                 return None
             rho[:, to, of] = found
     return rho
-
-
-def _integrated(integral: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    return (integral @ rates.reshape(len(rates), -1)).reshape(rates.shape)
 
 
 def _sylvester(known: np.ndarray, a: np.ndarray, d: np.ndarray, integral: np.ndarray) -> np.ndarray | None:
@@ -101,13 +88,13 @@ def _sylvester(known: np.ndarray, a: np.ndarray, d: np.ndarray, integral: np.nda
 
     def equation(flat: np.ndarray) -> np.ndarray:
         X = flat.reshape(known.shape)
-        return np.asarray((X - _integrated(integral, a @ X + X @ d)).ravel())
+        return np.asarray((X - integrated(integral, a @ X + X @ d)).ravel())
 
     found, size = krylov(equation, known.ravel(), KRYLOV), known.size
     if found is None and size <= LARGEST:
         own = np.einsum("nij,kl->nikjl", a, np.eye(known.shape[2]))
         own += np.einsum("nlk,ij->nikjl", d, np.eye(known.shape[1]))
-        factors = _factorized(integral, own.reshape(len(known), *2 * (size // len(known),)))
+        factors = factorized(integral, own.reshape(len(known), *2 * (size // len(known),)))
         found = lu_solve(factors, known.ravel(), check_finite=False)
     return None if found is None else found.reshape(known.shape)
 
@@ -116,43 +103,3 @@ def is_stiff(a: np.ndarray, d: np.ndarray, length: float, turns: tuple[slice, ..
     """Whether Picard's iteration of the equations of ``reflection`` is not worth trying on an element."""
     return any(length * float(np.max(np.linalg.norm(rate[:, turn, turn], axis=(1, 2)))) > STIFF
                for rate in (a, d) for turn in turns)
-
-
-def krylov(operator: Callable[[np.ndarray], np.ndarray], known: np.ndarray, most: int) -> np.ndarray | None:
-    """x of ``operator(x)`` = known, flat, by GMRES in at most ``most`` dimensions, which are few where the operator is
-    an integral, whose spectrum gathers at 0; None where these are too few.
-
-    Every direction is made orthogonal to all before it in two matrix products, and that twice, which keeps the digits;
-    SciPy's goes through them one by one in Python, and takes four times as long at a few thousand unknowns.
-    """
-    size = float(np.linalg.norm(known))
-    if size == 0.0:
-        return np.zeros_like(known)
-    if not np.isfinite(size):
-        return None
-    basis = np.empty((most + 1, len(known)))
-    triangle, turns = np.zeros((most, most)), np.zeros((most, 2))
-    left = np.zeros(most + 1)  # of the equation, in the basis
-    basis[0], left[0] = known / size, size
-    for k in range(most):
-        here, new = basis[:k + 1], operator(basis[k])
-        column = here @ new
-        new = new - column @ here
-        again = here @ new
-        new, column = new - again @ here, column + again
-        length = float(np.linalg.norm(new))
-        for i in range(k):  # Givens rotations, as before
-            c, s = turns[i]
-            column[i], column[i + 1] = c * column[i] + s * column[i + 1], c * column[i + 1] - s * column[i]
-        radius = float(np.hypot(column[k], length))
-        if not np.isfinite(radius) or radius == 0.0:
-            return None
-        turns[k] = column[k] / radius, length / radius
-        column[k] = radius
-        triangle[:k + 1, k] = column
-        left[k], left[k + 1] = turns[k, 0] * left[k], -turns[k, 1] * left[k]
-        if abs(left[k + 1]) <= SETTLED / 10 * size or length == 0.0:
-            break
-        basis[k + 1] = new / length
-    found: np.ndarray = np.linalg.solve(triangle[:k + 1, :k + 1], left[:k + 1]) @ basis[:k + 1]
-    return found if np.linalg.norm(known - operator(found)) <= SETTLED * size else None

@@ -23,7 +23,8 @@ from .stiff_element import is_stiff, reflection
 from .tilted import TiltedSolution
 from .tilted_determinant import BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient
 from .tilted_determinant import density_map, pairs_of
-from .tilted_layer_time import LayerTime, LimitNetwork, TooLong, TooMuchWork, picard
+from ..propagators.layer_time import TooLong, picard
+from .tilted_layer_time import LayerTime, LimitNetwork, TooMuchWork
 
 SECONDS = 1.2e-8       # of one core, for every node and p^3: measured at N = 8 rows and 34 elements
 MOST_SECONDS = 600.0   # for one mesh, of which there are four or more

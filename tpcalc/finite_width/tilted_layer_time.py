@@ -11,30 +11,18 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._types import Fields
 from ..propagators.collocation import ROUND_OFF, CollocationPropagator
 from ..models import ResNet
-from ..propagators.mesh import Mesh
+from ..propagators.layer_time import TooLong, picard
 from .causal_pairs import causal_pairs
 from .stiff_element import StiffElement
 from .tilted_block import BlockDensity
 from .tilted import Body, TiltedNetwork, TiltedSolution
-
-ITERATIONS, UNCHECKED = 40, 6
-SETTLED = 2e-15      # a change this small, relatively: the next would be round-off
-STAGNANT = 1e-12     # changes that stop falling below this are round-off
-
-
-class TooLong(ArithmeticError):
-    """An element is too long for Picard's iteration. Attributes: ``element``; ``elements``, those that are as stiff."""
-
-    def __init__(self, element: int, elements: np.ndarray | None = None) -> None:
-        super().__init__(f"element {element} of layer time is too long")
-        self.element, self.elements = element, elements
 
 
 class TooMuchWork(ValueError):
@@ -197,25 +185,6 @@ class LayerTime:
             A[order] = stiff.solve(start, rates(np.zeros_like(before)))
             rates(A[order])
         product[order] += A[order] @ other.law[0]
-
-
-def picard(mesh: Mesh, forward: bool, e: int, law: np.ndarray, rates: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Solve law' = rates(law), or -law' = rates(law), on an element by Picard's iteration, in place, from where the law
-    enters; ends with ``rates`` of the result. Raises ``TooLong`` where the iteration does not settle."""
-    integral, entering = mesh.integral(e, forward), law[0 if forward else -1].copy()
-    flat, last = (len(law), -1), np.inf
-    with np.errstate(over="ignore", invalid="ignore"):
-        for iteration in range(ITERATIONS):
-            new = entering + (integral @ rates(law).reshape(flat)).reshape(law.shape)
-            change, size = float(np.max(np.abs(new - law))), float(np.max(np.abs(new)))
-            law[...] = new
-            if not np.isfinite(change):
-                break
-            if change <= SETTLED * size or iteration > UNCHECKED and last <= change <= STAGNANT * size:
-                rates(law)
-                return
-            last = change
-    raise TooLong(e)
 
 
 def tilted_density(C: np.ndarray, noise: np.ndarray, drift: np.ndarray, forward: bool) -> np.ndarray:

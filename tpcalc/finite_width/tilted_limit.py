@@ -17,7 +17,8 @@ from ..propagators.blocks import BlockKernels
 from ..propagators.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
 from ..propagators.mesh import Mesh
 from .tilted import TiltedNetwork, TiltedSolution, base_solution
-from .tilted_layer_time import LimitNetwork, TooLong, TooMuchWork
+from ..propagators.layer_time import TooLong
+from .tilted_layer_time import LimitNetwork, TooMuchWork
 
 KNOWN = 1e-6         # values that are not known to this, relatively, are not given
 MOST_ELEMENTS = 512

@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, gmres
+from scipy.linalg import lu_solve
 
 from .blocks import Law, BlockRates
+from .layer_time import LARGEST, factorized, integrated, krylov
 from .mesh import reference
 
 TINY = np.finfo(np.float64).tiny
@@ -25,7 +26,6 @@ STAGNANT = 2e-13       # changes that stop falling below this are round-off
 KINKED = 1e-10         # the same of nonlinear blocks: where r = 1, the arcsine of r has half of its digits
 UNRESOLVED = 1e-2      # last Chebyshev coefficients relative to the values: later steps would be nonsense
 COMPOSED = 30          # rows of earlier steps for every row of the step, up to which operators are composed
-LARGEST = 2400         # unknowns of a row up to which one factorization costs less than a Krylov space
 KRYLOV = 60            # its dimension: a row that needs more is solved sooner on half the element
 
 
@@ -199,7 +199,7 @@ class Element:
                     slope[..., m:wide] = rates.diagonal
             if self.keep:
                 slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p, total - width)
-            new = start + self._integrated(slope)
+            new = start + integrated(self.integral, slope)
             if iteration < (UNCHECKED if near is None and not self.law.resolution else 1):
                 state = new
                 continue
@@ -231,22 +231,18 @@ class Element:
         if self.keep:
             # S_tt' = (what the initial matrices add of C_tt = S_tt + ...) + ...
             crossed, grown = (_symmetric(half, p, b) for half in (products[..., 4 * m:5 * m], products[..., 5 * m:]))
-            known = start[:, 2 * m:] + self._integrated(on_own * crossed + grown)
+            known = start[:, 2 * m:] + integrated(self.integral, on_own * crossed + grown)
             own_s = np.linalg.solve(np.eye(nodes) - on_own * self.integral, known.reshape(nodes, -1))
             state = np.concatenate([y, own_s.reshape(known.shape)], axis=-1)
             own = state[..., 2 * m:] + crossed
         r, c = products[..., :m], products[..., m:2 * m]
         return Solved(state, r, c, own, self.law(r, c, own))
 
-    def _factorized(self, start: np.ndarray, rate: np.ndarray) -> np.ndarray | None:
-        """y of y' = y M: y_i - sum_j J_ij y_j M_j = start, the same matrix for every row."""
+    def _factorized(self, start: np.ndarray, rate: np.ndarray) -> np.ndarray:
+        """y of y' = y M: the same matrix for every row."""
         nodes, columns = rate.shape[:2]
-        matrix = -np.einsum("ij,jkl->iljk", self.integral, rate).reshape(2 * (nodes * columns,))
-        matrix[np.diag_indices(len(matrix))] += 1.0
-        try:
-            flat = np.linalg.solve(matrix, np.tile(start, (1, nodes)).T)
-        except np.linalg.LinAlgError:
-            return None
+        factors = factorized(self.integral, rate.transpose(0, 2, 1))
+        flat = lu_solve(factors, np.tile(start, (1, nodes)).T, check_finite=False)
         return np.ascontiguousarray(flat.T.reshape(len(start), nodes, columns).transpose(1, 0, 2))
 
     def _in_krylov_space(self, start: np.ndarray, rate: np.ndarray) -> np.ndarray | None:
@@ -257,8 +253,6 @@ class Element:
         factorization and 0.30 to 0.55 of that of Picard's iteration on the halves or quarters where it contracts.
         """
         nodes, b, m = len(rate), len(start), self.m
-        if not np.all(np.isfinite(rate)):
-            return None
         # p and s in units in which each moves the other as much: one norm measures both
         up, down = (np.max(np.abs(block)) for block in (rate[:, :m, m:], rate[:, m:, :m]))
         units = np.repeat([1.0, np.sqrt(down / up) if up > 0 and down > 0 else 1.0], m)
@@ -266,16 +260,10 @@ class Element:
 
         def equation(flat: np.ndarray) -> np.ndarray:
             y = flat.reshape(nodes, b, 2 * m)
-            return np.asarray((y - self._integrated(y @ balanced)).ravel())
+            return (y - integrated(self.integral, y @ balanced)).ravel()
 
-        known = np.repeat((start * units)[None], nodes, axis=0).ravel()
-        operator = LinearOperator((len(known), len(known)), matvec=equation, dtype=np.float64)
-        found, _ = gmres(operator, known, rtol=SETTLED / 10, atol=0.0, restart=KRYLOV, maxiter=1)
-        left = np.linalg.norm(known - equation(found))
-        return found.reshape(nodes, b, 2 * m) / units if left <= SETTLED * np.linalg.norm(known) else None
-
-    def _integrated(self, slope: np.ndarray) -> np.ndarray:
-        return (self.integral @ slope.reshape(len(slope), -1)).reshape(slope.shape)
+        found = krylov(equation, np.repeat((start * units)[None], nodes, axis=0).ravel(), KRYLOV)
+        return None if found is None else found.reshape(nodes, b, 2 * m) / units
 
 
 def _times(c: np.ndarray, on_c: np.ndarray) -> np.ndarray:
