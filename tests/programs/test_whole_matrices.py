@@ -3,6 +3,7 @@ against networks, verdicts, and what is refused."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -23,7 +24,8 @@ from tpcalc.theory import Family, Matrix, MatVec, Outer, Vector, factored_square
 
 RATES = (0.3, 0.5, 0.2)
 NEW = [tp.Shampoo(0.3), tp.Shampoo(RATES, beta1=0, beta2=0.9, eps=0.05, weight_decay=0.1), tp.SOAP(RATES, eps=0.05),
-       tp.SOAP(0.3, betas=(0, 0.9)), tp.SOAP(0.3, beta1=0.5, weight_decay=0.2)]
+       tp.SOAP(0.3, betas=(0, 0.9)), tp.SOAP(0.3, beta1=0.5, weight_decay=0.2),
+       tp.SOAP(0.3, beta1=0.5, beta2=0, eps=0.1), tp.Shampoo(0.3, beta1=0.5, beta2=0, eps=0.1)]
 WHOLE = [tp.Muon(0.3), tp.Muon(RATES, momentum=0.8, nesterov=True, weight_decay=0.2), tp.NormalizedSGD(RATES),
          tp.NormalizedSGD(0.3, momentum=0.8, nesterov=True)]
 TASK = tp.Task([[[1.0, 0.3], [0.2, -0.8]], [[-0.4, 0.8], [0.7, 0.1]], [[0.6, 0.6], [0.5, -1]]],
@@ -171,3 +173,48 @@ def test_wholes_turn_with_their_parts() -> None:
     whole = in_whole(parts, 1, 1)
     assert whole.transposed().transposed() == whole != whole.transposed()
     assert whole.transposed() == in_whole([one.transposed() for one in parts], 1, 0)
+
+
+def test_what_no_recent_gradient_spans_is_divided_by_eps() -> None:
+    """Momentum remembers what averages with a small beta2 forget: 14 steps of gradients of rank one."""
+    rng, n = np.random.default_rng(1), 20
+    gradients = [np.outer(u, v) / n for u, v in rng.normal(size=(14, 2, n))]
+    u, v = Family(Vector, "u"), Family(Vector, "v")
+    for opt in (tp.SOAP(0.3, betas=(0.9, 0.01), eps=0.1), tp.SOAP(0.3, betas=(0.9, 0), eps=0.1),
+                tp.Shampoo(0.3, betas=(0.9, 0.01), eps=0.1)):
+        node = opt.direction(lambda k: Outer(u[k], v[k]), sp.Symbol("t"))
+        for steps in (1, 2, 8, 14):
+            seen = gradients[:steps]
+            moved = sum(w * g for w, g in zip(0.9 ** np.arange(steps - 1.0, -1.0, -1.0), seen)) / sum(
+                0.9 ** np.arange(steps))
+            found, _ = node.whole(moved, seen, 1e-14)
+            np.testing.assert_allclose(found, DIRECTIONS[type(opt)](opt, seen), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [tp.Shampoo, tp.SOAP])
+@pytest.mark.parametrize("eps", [1e-12, 1e-30, 1e-200, 1e-300])
+def test_an_eps_too_small_to_matter_does_not(kind: Any, eps: float) -> None:
+    """What rounding leaves is 0, whatever it would be divided by."""
+    task = tp.Task([1, 0.5, 0.2], [1, -1, 0.5])
+    runs = [tp.train(tp.ResNet("tanh"), task, kind(0.3, eps=one), tp.DepthScaling(), 2, 8, method="dense").outputs
+            for one in (eps, 0)]
+    assert np.abs(runs[0] - runs[1]).max() < 1e-9
+
+
+def test_a_large_eps_is_what_steps_divide_by() -> None:
+    """Then no gap between eigenvalues counts, and a task whose eigenvalues are near is taken: real networks agree."""
+    for opt in (tp.Shampoo(0.3, eps=100.0), tp.SOAP(0.3, eps=100.0)):
+        run = tp.train(tp.ResNet("tanh"), TASK, opt, tp.DepthScaling(), 2)
+        said = re.search(r"what steps divide by is at least ([.0-9]+) of the largest", run.notes[1])
+        assert said is not None and float(said[1]) > 0.9
+
+
+def test_printed_parts_are_those_of_wholes() -> None:
+    net = tp.ResNet("tanh", "mlp", mlp_ratio=2)
+    for opt, name in ((tp.Muon(0.3), "polar"), (tp.Shampoo(0.3), "Preconditioned"), (tp.SOAP(0.3), "InEigenvectors")):
+        program = tp.program(net, opt, SCALE)
+        lines = [line for line in str(program).splitlines() if "[t + 1, l] :=" in line]
+        assert len(lines) == 4 and all(re.search(rf"{name}\(\[.*z?_[12].*[;,] .*\]\)\[[12]\]", line) for line in lines)
+        assert ("; " in lines[0]) and "; " not in lines[-1] and r"\right)_{2}" in program.latex()
+        one = tp.program(tp.ResNet("tanh", "mlp"), opt, SCALE)
+        assert "[1]" not in str(one) and r"\right)_{1}" not in one.latex()

@@ -10,6 +10,7 @@ from ..derivations.printing import latex
 from ..gaussian.variables import Expectation
 from ..programs.language import Family, LossDerivative, Matrix, Mean, Member, NonlinearOuter, Outer, Vector
 from ..optimizers.polar import Polar
+from ..optimizers.spectral import Spectral
 from ..training.builders import gradient_name
 from .kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from .setting import Setting
@@ -59,6 +60,9 @@ def symbols(setting: Setting, values: Iterable[sp.Expr]) -> list[Meaning]:
     kinds = {type(node) for node in met}
     found: list[tuple[str | tuple[str, ...], str]] = [*_members(setting, met), *_indices(setting, met)]
     found += [meaning for kind, meaning in NODES.items() if any(issubclass(one, kind) for one in kinds)]
+    if any(isinstance(node, Spectral) and len(node.now) > 1 for node in met):
+        found.append((r"\left([A; B]\right)_1",
+                      "the first part of the matrix of $A$ above $B$; with a comma, beside it"))
     found += [one.legend for one in sorted(kinds, key=str) if hasattr(one, "legend")]
     found += _coefficients(setting, met) if kinds & {Gamma, Covariance, Base} else []
     return list(dict.fromkeys(((one,) if isinstance(one, str) else one, words) for one, words in found))

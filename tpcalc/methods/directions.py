@@ -21,7 +21,7 @@ from .fluctuations import PART, FALLS, SPREAD
 
 ROUNDED = 1e-12  # of the largest singular value: gradients below are rounding, of matrices without any
 ALLOWED = ("expected loss derivatives that differ from 0 in every direction, rows that are not nearly parallel, more "
-           "samples, or a finite width")
+           "samples{}, or a finite width")
 
 
 def networks_beside(job: Training, samples: int, networks: int, seed: int, executor: Executor | None
@@ -41,6 +41,7 @@ def require_directions(problem: Problem, found: LoweredParticles, networks: Sequ
     """Raise ``Divergence`` with step and layer where what a step divides by, singular values of tp.Muon, cannot be told
     from a fluctuation: where networks have more or fewer of them than particles, where one falls with the width, or
     where batches do not agree on it."""
+    allowed = ALLOWED.format(", a larger eps" if hasattr(problem.opt, "eps") else "")
     it = "its singular value" if isinstance(problem.opt, Muon) else "it"
     narrow, rates = dict(_spectra(networks)), problem.opt.schedule(problem.task.steps)
     for member, ours in _spectra(found.batches):
@@ -52,12 +53,12 @@ def require_directions(problem: Problem, found: LoweredParticles, networks: Sequ
         counts, beside = (sorted({len(values) for values in runs}) for runs in (ours, others))
         if counts != beside or len(counts) > 1:
             raise Divergence(f"{what}: {found.samples} particles have {_words(counts)}, networks of width "
-                             f"{networks[0].width} have {_words(beside)}; {ALLOWED}", step, layer)
+                             f"{networks[0].width} have {_words(beside)}; {allowed}", step, layer)
         values, spreads, narrower = np.mean(ours, axis=0), np.std(ours, axis=0, ddof=1), np.mean(others, axis=0)
         for value, spread, before in zip(values, spreads, narrower):
             if spread > SPREAD * value or before > FALLS * value:
                 raise Divergence(f"{what}: {it} is {value:.2e} +- {spread:.1e} in {found.samples} "
-                                 f"particles, {before:.2e} in networks of width {networks[0].width}; {ALLOWED}", step,
+                                 f"particles, {before:.2e} in networks of width {networks[0].width}; {allowed}", step,
                                  layer)
 
 

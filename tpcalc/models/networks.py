@@ -65,8 +65,8 @@ class ResNet(Residual):
         it, and kernels, so all limits by SGD, are those of r = 1. By Adam, SignSGD and Lion entries of W2 move by
         1/sqrt(r) of what those of W1 do, and what a step changes in the stream grows like sqrt(r). Those rates are
         one rate for both where W2 has entries N(0, 1/n) and 1/sqrt(r) stands in front of it as a multiplier.
-        ``tp.Parametrization`` names W1 and W2. tp.Muon and tp.NormalizedSGD, which see a matrix as a whole, are
-        refused with r > 1.
+        ``tp.Parametrization`` names W1 and W2. tp.Muon, tp.NormalizedSGD, tp.Shampoo and tp.SOAP see W1 and W2 as
+        wholes, which move by lr times their directions, without a factor for their shapes.
 
     Normalization (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,

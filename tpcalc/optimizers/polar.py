@@ -25,12 +25,13 @@ class Polar(Spectral):
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
         return orthogonal_factor_of(now, self.steps, rounding)
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"polar({printer.doprint(self.body)}{f', {self.steps} steps' if self.steps else ''})"
+    @property
+    def _name(self) -> str:
+        return f"polar{self.steps or ''}"
 
-    def _latex(self, printer: Printer) -> str:
+    def _of_whole(self, inside: str, printer: Printer) -> str:
         name = r"\operatorname{polar}" + (f"_{{{self.steps}}}" if self.steps else "")
-        return rf"{name}\left({printer.doprint(self.body)}\right)"
+        return rf"{name}\left({inside}\right)"
 
 
 def polar(body: sp.Expr, steps: int = 0) -> sp.Expr:
@@ -40,6 +41,6 @@ def polar(body: sp.Expr, steps: int = 0) -> sp.Expr:
     >>> from tpcalc.programs.language import Family, Outer, Vector
     >>> u, v = Family(Vector, "u")(), Family(Vector, "v")()
     >>> polar(2 * Outer(u, v), 3)
-    polar(2*outer(u, v)/n, 3 steps)
+    polar3(2*outer(u, v)/n)
     """
     return Polar((body,), (), 0, ROWS, steps)

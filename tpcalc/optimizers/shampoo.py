@@ -32,15 +32,16 @@ class Preconditioned(Spectral):
               r"matrix that moves, plus $\epsilon^2$; what is 0 is left 0 in their powers")
 
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
-        eps, beta = self.more
-        roots = np.sqrt(weights(float(beta), len(past)))
-        sides = [_inverse_root(np.concatenate([w * (one if left else one.T) for w, one in zip(roots, past)], axis=1),
-                               float(eps), rounding) for left in (True, False)]
-        (left, sizes), (right, others) = sides
-        return left @ now @ right, np.sort(np.concatenate([sizes, others]))[::-1]
+        eps, beta = map(float, self.more)
+        roots = np.sqrt(weights(beta, len(past)))
+        (left, s), (right, r) = (eigenvectors([w * (one if rows else one.T) for w, one in zip(roots, past)], rounding,
+                                              whole=eps > 0) for rows in (True, False))
+        s, r = np.hypot(s, eps), np.hypot(r, eps)
+        turned = without_rounding(left.T @ now @ right, rounding)
+        return left @ (turned / np.outer(np.sqrt(s), np.sqrt(r))) @ right.T, np.sort(np.concatenate([s, r]))[::-1]
 
-    def _latex(self, printer: Printer) -> str:
-        return rf"A^{{-1/4}} \left({printer.doprint(self.body)}\right) B^{{-1/4}}"
+    def _of_whole(self, inside: str, printer: Printer) -> str:
+        return rf"A^{{-1/4}} \left({inside}\right) B^{{-1/4}}"
 
 
 def weights(beta: float, steps: int) -> np.ndarray:
@@ -49,14 +50,18 @@ def weights(beta: float, steps: int) -> np.ndarray:
     return found if beta == 1 else found / np.sum(found)
 
 
-def _inverse_root(stacked: np.ndarray, eps: float, rounding: float) -> tuple[np.ndarray, np.ndarray]:
-    """(S S^T + eps^2)^(-1/4), and the roots of what is raised to a power that is not 0, falling."""
+def eigenvectors(columns: Sequence[np.ndarray], rounding: float, whole: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Those of S S^T and the roots of their eigenvalues, falling; whole: also those whose eigenvalues are 0."""
+    stacked = np.concatenate(columns, axis=1)
     left, s, _, kept = singular(stacked, rounding)
-    if eps:
-        left, s = np.linalg.svd(stacked)[0], np.pad(s, (0, max(0, len(stacked) - len(s))))
-        kept = np.ones(len(s), dtype=bool)
-    sizes = np.hypot(s, eps)[kept]
-    return (left[:, kept] / np.sqrt(sizes)) @ left[:, kept].T, sizes
+    if not whole:
+        return left[:, kept], s[kept]
+    return np.linalg.svd(stacked)[0], np.pad(np.where(kept, s, 0.0), (0, max(0, len(stacked) - len(s))))
+
+
+def without_rounding(turned: np.ndarray, rounding: float) -> np.ndarray:
+    """With 0 for what rounding leaves, which a small eps would make large."""
+    return np.where(np.abs(turned) > rounding, turned, 0.0)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from ..programs.apart import gradients_so_far
 from ..programs.language import Outer
 from ..programs.trainable import ROWS
 from .entrywise import Gradient, moving_average, require_settings
-from .polar_factor import singular
 from .sgd import Scheduled
-from .shampoo import weights
+from .shampoo import eigenvectors, weights, without_rounding
 from .spectral import Spectral
 
 SOAP_BETAS = (0.95, 0.95)  # its authors'
+FELT = 0.05  # of eps: entries below change what is divided by little, whichever eigenvectors they are of
 
 
 class InEigenvectors(Spectral):
@@ -33,37 +33,35 @@ class InEigenvectors(Spectral):
               r"$G$ of the matrix that moves; the average of squares of $P^\top G Q$, each in eigenvectors of its step")
 
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
-        eps, beta = self.more[0], float(self.more[1])
-        squares = np.zeros(now.shape)
+        eps, beta = map(float, self.more)
+        squares, gaps = np.zeros(now.shape), [np.zeros(0)]
         left, right = np.zeros((len(now), 0)), np.zeros((now.shape[1], 0))
-        gaps: list[np.ndarray] = []
         for step, (weight, gradient) in enumerate(zip(weights(beta, len(past)), past)):
             roots = np.sqrt(weights(beta, step + 1))
-            (left, s), (right, r) = (_eigenvectors([w * (one if rows else one.T) for w, one in zip(roots, past)],
-                                                   rounding) for rows in (True, False))
-            squares[:left.shape[1], :right.shape[1]] += weight * (left.T @ gradient @ right) ** 2
-            gaps += [s[:-1] - s[1:], r[:-1] - r[1:]]
+            (left, s), (right, r) = (eigenvectors([w * (one if rows else one.T) for w, one in zip(roots, past)],
+                                                  rounding, whole=eps > 0) for rows in (True, False))
+            found = np.sqrt(weight) * without_rounding(left.T @ gradient @ right, rounding)
+            squares[:left.shape[1], :right.shape[1]] += found**2
+            gaps += [_gaps(s, np.max(np.abs(found), axis=1, initial=0.0), eps),
+                     _gaps(r, np.max(np.abs(found), axis=0, initial=0.0), eps)]
         sizes = np.sqrt(squares[:left.shape[1], :right.shape[1]])
-        turned = left.T @ now @ right
-        if eps:
-            return left @ (turned / (sizes + float(eps))) @ right.T, _falling([*gaps, (sizes + float(eps)).ravel()])
-        kept = sizes > rounding
-        over = np.divide(turned, sizes, out=np.zeros_like(turned), where=kept)
-        return left @ over @ right.T, _falling([*gaps, sizes[kept]])
+        turned = without_rounding(left.T @ now @ right, rounding)
+        kept = (sizes > rounding) | (eps > 0)
+        over = np.divide(turned, sizes + eps, out=np.zeros_like(turned), where=kept)
+        return left @ over @ right.T, np.sort(np.concatenate([*gaps, (sizes + eps)[kept]]))[::-1]
 
-    def _latex(self, printer: Printer) -> str:
-        return (rf"P \left(\frac{{P^\top \left({printer.doprint(self.body)}\right) Q}}{{\sqrt{{V}} + "
-                rf"{printer.doprint(self.more[0])}}}\right) Q^\top")
+    def _of_whole(self, inside: str, printer: Printer) -> str:
+        return (rf"P \left(\frac{{P^\top \left({inside}\right) Q}}{{\sqrt{{V}} + {printer.doprint(self.more[0])}}}"
+                r"\right) Q^\top")
 
 
-def _eigenvectors(columns: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
-    """Those of S S^T whose eigenvalues are not 0, and the roots of these, falling."""
-    left, s, _, kept = singular(np.concatenate(columns, axis=1), rounding)
-    return left[:, kept], s[kept]
-
-
-def _falling(several: Sequence[np.ndarray]) -> np.ndarray:
-    return np.sort(np.concatenate(several))[::-1]
+def _gaps(roots: np.ndarray, entries: np.ndarray, eps: float) -> np.ndarray:
+    """How far eigenvalues that follow each other are apart, as roots, those of 0 aside: eigenvectors turn where they
+    are equal. Where what is squared in them, at most ``entries``, is small beside eps it does not matter which they
+    are, and eps counts too."""
+    some = roots[roots > 0]
+    felt = np.maximum(entries[:-1], entries[1:])[:max(0, len(some) - 1)]
+    return some[:-1] - some[1:] + (eps / (1.0 + felt / (FELT * eps)) if eps else 0.0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import sympy as sp
@@ -64,11 +64,26 @@ class Spectral(OfOuters):
         """Itself: sums over steps stay apart."""
         return self
 
+    def _in_whole(self, of: Callable[[sp.Expr], str], brackets: tuple[str, str]) -> str:
+        """What it is a function of, all parts of a matrix in brackets: with ; above each other, with , side by side."""
+        parts = ("; " if self.in_rows else ", ").join(map(of, self.now))
+        return parts if len(self.now) == 1 else brackets[0] + parts + brackets[1]
+
     def _sympystr(self, printer: Printer) -> str:
-        return f"{type(self).__name__}({printer.doprint(self.body)})"
+        part = "" if len(self.now) == 1 else f"[{self.part + 1}]"
+        return f"{self._name}({self._in_whole(printer.doprint, ('[', ']'))}){part}"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"\operatorname{{{type(self).__name__}}}\left({printer.doprint(self.body)}\right)"
+        whole = self._of_whole(self._in_whole(printer.doprint, (r"\left[", r"\right]")), printer)
+        return whole if len(self.now) == 1 else rf"\left({whole}\right)_{{{self.part + 1}}}"
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _of_whole(self, inside: str, printer: Printer) -> str:
+        """The function of the whole matrix, in LaTeX."""
+        return rf"\operatorname{{{self._name}}}\left({inside}\right)"
 
     def transposed(self) -> sp.Expr:
         def turned(some: Sequence[sp.Expr]) -> list[sp.Expr]:

@@ -317,7 +317,9 @@ class Run:
         runs by other methods, which draw no such arrays.
         """
         if self.start is None:
-            raise NotCovered(f"initial_weights: got a run by method={self.method!r}; expected runs by 'dense'")
+            loaded = ", loaded from a file, which holds no weights" if self.method == "dense" else ""
+            raise NotCovered(f"initial_weights: got a run by method={self.method!r}{loaded}; expected a run by 'dense' "
+                             "that was trained here, such as tp.train(run.problem)")
         return self.start()
 
     def _differences(self, row: int, a: int, p: Number, eps: Number) -> Value:

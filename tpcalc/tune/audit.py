@@ -117,9 +117,10 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
         of the branch multiplier, the learning rate and the initial standard deviation of a block's matrix, relative to
         a recipe that is right in width.
     optimizer:
-        "sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd", or an object as ``tp.SGD()``.
+        "sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd", "shampoo", "soap", or an object
+        as ``tp.SGD()``.
     eps:
-        of Adam's eps: 0 is a fixed one, None one that is negligible. Others do not read it.
+        of the eps of Adam, Shampoo and SOAP: 0 is a fixed one, None one that is negligible. Others do not read it.
     weight_decay, decoupled, independent:
         of the weight decay, None without one; decoupled: W <- (1 - lr decay) W, else it is added to the gradient;
         independent: W <- (1 - decay) W; of an optimizer with a decay, what it says of them itself.

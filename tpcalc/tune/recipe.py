@@ -25,7 +25,7 @@ from .named import LAYER, NAMED, NamedRecipe
 
 MEANING = {
     "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
-    "multiplier": "multiplier of the matrix", "eps": "Adam's eps", "weight_decay": "weight decay",
+    "multiplier": "multiplier of the matrix", "eps": "eps", "weight_decay": "weight decay",
     **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
 
 MATRIX = "W"  # of a block of one matrix
