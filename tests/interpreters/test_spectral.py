@@ -100,7 +100,7 @@ def test_a_network_moves_by_the_factor_of_its_gradient(opt: tp.Muon) -> None:
 
 def test_only_sums_of_outer_products_have_one() -> None:
     u, v = vector("u")[t, l], vector("v")[t, l]
-    assert str(polar(2 * Outer(u, v), 3)) == "polar3(2*outer(u[t, l], v[t, l])/n)"
+    assert str(polar(2 * Outer(u, v), 3)) == "polar(2*outer(u[t, l], v[t, l])/n, 3 steps)"
     assert polar(Outer(u, v)).transposed() == polar(Outer(v, u))
     with pytest.raises(TypeError, match="Polar is a function of sums of outer products"):
         polar(u)

@@ -80,13 +80,13 @@ def not_taken(name: str, problem: Problem) -> str | None:
     takes, updates = TAKES[name], updates_of(problem)
     if takes.exponents == "one" and not isinstance(problem.scale, DepthScaling):
         return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
-                f"knows one for all; expected {_places(problem, exponents='by matrix')}")
+                f"knows one for all; expected {_takers(problem, exponents='by matrix')}")
     if updates not in takes.updates:
         taken = " or ".join(UPDATES[kind] for kind in takes.updates)
         why = "outer products weigh the same in all layers" if takes.updates == ("linear",) else (
             "weights of outer products it knows")
         return (f"opt: got {_checks.short(problem.opt)}; method={name!r} takes {taken}, whose {why}; expected for "
-                f"{UPDATES[updates]}: {_places(problem, updates=updates)}")
+                f"{UPDATES[updates]}: {_takers(problem, updates=updates)}")
     return None
 
 
@@ -94,7 +94,7 @@ def _size(size: int | None) -> str:
     return "infinite" if size is None else "finite"
 
 
-def _places(problem: Problem, **wanted: str) -> str:
+def _takers(problem: Problem, **wanted: str) -> str:
     """The methods that take a trait, and networks like the problem's, by depth and width."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, takes in TAKES.items():

@@ -27,7 +27,11 @@ class Polar(Spectral):
 
     @property
     def _name(self) -> str:
-        return f"polar{self.steps or ''}"
+        return "polar"
+
+    @property
+    def _how(self) -> str:
+        return f", {self.steps} steps" if self.steps else ""
 
     def _of_whole(self, inside: str, printer: Printer) -> str:
         name = r"\operatorname{polar}" + (f"_{{{self.steps}}}" if self.steps else "")
@@ -41,6 +45,6 @@ def polar(body: sp.Expr, steps: int = 0) -> sp.Expr:
     >>> from tpcalc.programs.language import Family, Outer, Vector
     >>> u, v = Family(Vector, "u")(), Family(Vector, "v")()
     >>> polar(2 * Outer(u, v), 3)
-    polar3(2*outer(u, v)/n)
+    polar(2*outer(u, v)/n, 3 steps)
     """
     return Polar((body,), (), 0, ROWS, steps)

@@ -71,11 +71,16 @@ class Spectral(OfOuters):
 
     def _sympystr(self, printer: Printer) -> str:
         part = "" if len(self.now) == 1 else f"[{self.part + 1}]"
-        return f"{self._name}({self._in_whole(printer.doprint, ('[', ']'))}){part}"
+        return f"{self._name}({self._in_whole(printer.doprint, ('[', ']'))}{self._how}){part}"
 
     def _latex(self, printer: Printer) -> str:
         whole = self._of_whole(self._in_whole(printer.doprint, (r"\left[", r"\right]")), printer)
         return whole if len(self.now) == 1 else rf"\left({whole}\right)_{{{self.part + 1}}}"
+
+    @property
+    def _how(self) -> str:
+        """What is said of it behind what it is a function of."""
+        return ""
 
     @property
     def _name(self) -> str:
