@@ -138,7 +138,9 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Muon": {"momentum": "nonnegative", "nesterov": "flag", "newton_schulz_steps": "optional whole",
              "independent": "flag"},
     "schedule": {"steps": "whole", "peak": "positive", "warmup": "whole or 0", "fall": "word", "floor": "nonnegative"},
-    **dict.fromkeys(("Adam", "AdamW"), {
+    "Shampoo": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
+                "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative", "independent": "flag"},
+    **dict.fromkeys(("Adam", "AdamW", "SOAP"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
         "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative", "independent": "flag"}),
     "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_embedding_readout": "flag",
@@ -251,6 +253,7 @@ INNER = {  # called by the package, on values of its own
         "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
         "require_directions", "require_hidden", "whole",
         "require_no_vectors", "require_added", "require_counted")), "asked by builders and problems"),
+    "Shampoo.direction": "builds an expression for a builder", "SOAP.direction": "builds an expression for a builder",
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
     "Clipped.applied": "writes statements of a builder", "NormalizedSGD.applied": "writes statements of a builder",
@@ -262,7 +265,8 @@ INNER = {  # called by the package, on values of its own
 
 PARTS = {"Assign", "Branch", "CompiledLimit", "Convolution", "Derivation", "Family", "HeadSum", "LimitEquation",
          "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean", "NonlinearOuter", "Outer",
-         "Scalar", "Step", "Transpose", "Vector", "factored_square", "softmax_attention"}  # of programs and of results
+         "Scalar", "Step", "Transpose", "Vector", "Spectral", "factored_square", "gradients_so_far",
+         "softmax_attention"}  # of programs and of results
 
 
 @cache
@@ -294,7 +298,7 @@ def instances() -> dict[str, Any]:
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
         "Clipped": tp.Clipped(OPT, 1.0), "NormalizedSGD": tp.NormalizedSGD(),
-        "SignSGD": tp.SignSGD(),
+        "SignSGD": tp.SignSGD(), "Shampoo": tp.Shampoo(), "SOAP": tp.SOAP(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
@@ -327,9 +331,9 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization(), "Powers": tp.Powers(lr={"n": -1})}
 
 
-MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "SignSGD", "DepthScaling", "ResNet",
-        "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "Problem", "DepthwiseScaling",
-        "Parametrization", "Powers", "WidthScaling", "AttentionLayer"}  # by users, others by calls
+MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "SignSGD", "Shampoo", "SOAP",
+        "DepthScaling", "ResNet", "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "Problem",
+        "DepthwiseScaling", "Parametrization", "Powers", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:
