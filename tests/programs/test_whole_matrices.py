@@ -20,7 +20,7 @@ from tpcalc.optimizers.spectral import in_whole
 from tpcalc.optimizers.updates import kind_of_updates
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.blocks import latex_name, vector
-from tpcalc.theory import Family, Matrix, MatVec, Outer, Vector, factored_square
+from tpcalc.theory import Family, Matrix, MatVec, Outer, Vector, factored_square, gradients_so_far
 
 RATES = (0.3, 0.5, 0.2)
 NEW = [tp.Shampoo(0.3), tp.Shampoo(RATES, beta1=0, beta2=0.9, eps=0.05, weight_decay=0.1), tp.SOAP(RATES, eps=0.05),
@@ -135,7 +135,7 @@ def test_what_vanishes_at_infinite_width_is_refused() -> None:
 
 def test_soap_moves_vectors_by_adam() -> None:
     net = tp.ResNet("tanh", train_embedding_readout=True)
-    opt = tp.SOAP(0.0 + 0.3, beta1=0.5, beta2=0.7, eps=0.1)
+    opt = tp.SOAP(0.3, beta1=0.5, beta2=0.7, eps=0.1)
     scale = tp.Parametrization(depth={"alpha": 0.5, "W": 40, "U": 0, "nV": 0})  # blocks hardly move
     runs = [tp.train(net, TASK, one, scale, 4, 32, method="dense").outputs
             for one in (opt, tp.Adam(0.3, 0.5, 0.7, 0.1))]
@@ -144,9 +144,9 @@ def test_soap_moves_vectors_by_adam() -> None:
 
 @dataclass(frozen=True)
 class Own:
-    """Two optimizers of a user's own: a sum of a factor and a gradient, and Adafactor's."""
+    """Optimizers of a user's own: Adafactor's, a factor and a gradient, and gradients step by step taken for a sum."""
 
-    factored: bool
+    kind: str
     lr: float = 0.1
     weight_decay: float = 0.0
 
@@ -154,17 +154,25 @@ class Own:
         return np.full(steps, self.lr)
 
     def direction(self, gradient: Callable[[sp.Expr], sp.Expr], step: sp.Expr) -> sp.Expr:
-        if self.factored:
+        if self.kind == "a sum":
+            return 2 * gradients_so_far(gradient, step) + sp.sign(gradient(step))
+        if self.kind == "factored":
             return gradient(step) / sp.sqrt(factored_square(gradient, lambda of: of(step)))
         return polar(gradient(step)) + gradient(step)
 
 
-@pytest.mark.parametrize("opt, said", [(Own(True), "averages over rows or columns, which are those of the whole"),
-                                       (Own(False), "moves as a whole along a number times a function")])
+@pytest.mark.parametrize("opt, said", [(Own("factored"), "averages over rows or columns, which are those of the whole"),
+                                       (Own("polar"), "moves as a whole along a number times a function")])
 def test_parts_do_not_move_by_themselves_where_wholes_would(opt: Any, said: str) -> None:
     tp.program(tp.ResNet("tanh", "mlp"), opt, SCALE)
     with pytest.raises(tp.NotCovered, match=said):
         tp.program(tp.ResNet("tanh", "mlp", mlp_ratio=2), opt, SCALE)
+
+
+def test_gradients_step_by_step_are_no_sum() -> None:
+    """Readings that multiply sums out would add them."""
+    with pytest.raises(tp.NotCovered, match="gradients step by step are no sum; expected a sympy.Sum"):
+        tp.train(tp.ResNet("tanh"), TASK, Own("a sum"), SCALE, 2, 16)
 
 
 def test_wholes_turn_with_their_parts() -> None:
@@ -202,7 +210,7 @@ def test_an_eps_too_small_to_matter_does_not(kind: Any, eps: float) -> None:
 
 
 def test_a_large_eps_is_what_steps_divide_by() -> None:
-    """Then no gap between eigenvalues counts, and a task whose eigenvalues are near is taken: real networks agree."""
+    """Then no gap between eigenvalues counts."""
     for opt in (tp.Shampoo(0.3, eps=100.0), tp.SOAP(0.3, eps=100.0)):
         run = tp.train(tp.ResNet("tanh"), TASK, opt, tp.DepthScaling(), 2)
         said = re.search(r"what steps divide by is at least ([.0-9]+) of the largest", run.notes[1])

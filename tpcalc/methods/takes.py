@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Iterator
+from typing import Callable, Iterator
 
 from .. import _checks
 from .._shown import Short, Tabled
 from ..optimizers import Clipped, Muon
 from ..optimizers.updates import kind_of_updates
+from ..propagators.muon import mixes
 from ..scaling import DepthScaling
 from ..training.problem import Problem
 
@@ -27,7 +28,7 @@ class Takes:
 
     depth, width: "finite" or "infinite"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
     size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends: embedding and readout
-    may be "trained", or are "frozen".
+    may be "trained", or are "frozen"; of_muon: where a tp.Muon is taken, if not everywhere.
     """
 
     depth: str
@@ -37,11 +38,13 @@ class Takes:
     exponents: str = "by matrix"
     powers_of_n: str = "muP"
     ends: str = "trained"
+    of_muon: str = ""
 
 
 TAKES = {
     "reflection": Takes("finite", "infinite", "linear", ("linear", "orthogonal"), "one"),
-    "collocation": Takes("infinite", "infinite", "kernels", ("linear", "orthogonal"), "one"),
+    "collocation": Takes("infinite", "infinite", "kernels", ("linear", "orthogonal"), "one",
+                         of_muon="in linear blocks and phi(W x) without a norm"),
     "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
     "common_draws": Takes("infinite", "infinite"),
     "dense": Takes("finite", "finite", powers_of_n="any"),
@@ -77,16 +80,16 @@ def misplaced(name: str, problem: Problem) -> str | None:
 
 def not_taken(name: str, problem: Problem) -> str | None:
     """Why a method does not take how the problem is trained, its scaling or its optimizer, or None."""
-    takes, updates = TAKES[name], updates_of(problem)
+    takes = TAKES[name]
     if takes.exponents == "one" and not isinstance(problem.scale, DepthScaling):
         return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
-                f"knows one for all; expected {_takers(problem, exponents='by matrix')}")
-    if updates not in takes.updates:
+                f"knows one for all; expected {_takers(problem, lambda other: other.exponents == 'by matrix')}")
+    if takes.updates != EVERY and (updates := updates_of(problem)) not in takes.updates:
         taken = " or ".join(UPDATES[kind] for kind in takes.updates)
         why = "outer products weigh the same in all layers" if takes.updates == ("linear",) else (
             "weights of outer products it knows")
         return (f"opt: got {_checks.short(problem.opt)}; method={name!r} takes {taken}, whose {why}; expected for "
-                f"{UPDATES[updates]}: {_takers(problem, updates=updates)}")
+                f"{UPDATES[updates]}: {_takers(problem, lambda other: updates in other.updates)}")
     return None
 
 
@@ -94,12 +97,12 @@ def _size(size: int | None) -> str:
     return "infinite" if size is None else "finite"
 
 
-def _takers(problem: Problem, **wanted: str) -> str:
+def _takers(problem: Problem, takes_trait: Callable[[Takes], bool]) -> str:
     """The methods that take a trait, and networks like the problem's, by depth and width."""
+    blocks = {"linear": problem.net.is_plain, "kernels": mixes(problem.net), "any": True}
     found: dict[tuple[str, str], list[str]] = {}
     for name, takes in TAKES.items():
-        fits = takes.blocks != "linear" or problem.net.is_plain
-        if fits and all(value in getattr(takes, trait) for trait, value in wanted.items()):
+        if blocks[takes.blocks] and takes_trait(takes):
             found.setdefault((takes.width, takes.depth), []).append(name)
     words = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): "at finite depth",
              ("finite", "finite"): "at finite width"}
@@ -141,6 +144,8 @@ def coverage() -> Coverage:
     rows = []
     for name, takes in TAKES.items():
         row = {field.name: str(getattr(takes, field.name)) for field in fields(takes)}
-        updates = "every optimizer" if takes.updates == EVERY else "; ".join(UPDATES[kind] for kind in takes.updates)
+        words = {**UPDATES, "orthogonal": f"{UPDATES['orthogonal']} {takes.of_muon}".strip()}
+        updates = "every optimizer" if takes.updates == EVERY else "; ".join(words[kind] for kind in takes.updates)
+        del row["of_muon"]
         rows.append({"method": name, **row, "blocks": BLOCKS[takes.blocks], "updates": updates})
     return Coverage(rows)

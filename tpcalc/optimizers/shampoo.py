@@ -53,10 +53,10 @@ def weights(beta: float, steps: int) -> np.ndarray:
 def eigenvectors(columns: Sequence[np.ndarray], rounding: float, whole: bool) -> tuple[np.ndarray, np.ndarray]:
     """Those of S S^T and the roots of their eigenvalues, falling; whole: also those whose eigenvalues are 0."""
     stacked = np.concatenate(columns, axis=1)
+    if whole:  # columns of 0 make the singular vectors of the left a basis
+        stacked = np.pad(stacked, ((0, 0), (0, max(0, len(stacked) - stacked.shape[1]))))
     left, s, _, kept = singular(stacked, rounding)
-    if not whole:
-        return left[:, kept], s[kept]
-    return np.linalg.svd(stacked)[0], np.pad(np.where(kept, s, 0.0), (0, max(0, len(stacked) - len(s))))
+    return (left, np.where(kept, s, 0.0)) if whole else (left[:, kept], s[kept])
 
 
 def without_rounding(turned: np.ndarray, rounding: float) -> np.ndarray:

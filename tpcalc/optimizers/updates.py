@@ -9,6 +9,7 @@ import sympy as sp
 from .._checks import exact, short
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
+from ..programs.apart import Apart
 from .entrywise import Entrywise, is_entrywise
 from ..programs.indices import t
 from ..programs.language import Family, Mean, NonlinearOuter, Outer, Scalar, Vector
@@ -72,9 +73,12 @@ def _directed_update(opt: Muon | Entrywise, rate: sp.Expr, one: Trainable) -> As
         return opt.direction(lambda k: gradient.subs(t, k), t)
 
     direction = along(one.gradient)
+    if direction.xreplace({node: sp.Dummy() for node in direction.atoms(Spectral)}).has(Apart):
+        raise NotCovered(f"opt: got {short(opt)}, whose direction has gradients_so_far(...) outside of a tp.theory."
+                         "Spectral; gradients step by step are no sum; expected a sympy.Sum")
     if one.blocks is not None and direction.has(Spectral):
         whole = one.blocks
-        direction = whole.root * in_whole([along(gradient) for gradient in whole.gradients], whole.part, whole.how)
+        direction = whole.root * in_whole([along(whole.root * g) for g in whole.gradients], whole.part, whole.how)
     elif one.blocks is not None and direction.has(Mean) and not one.gradient.has(Mean):
         raise NotCovered(f"opt: got {short(opt)} for {one.family.name}, a part of a matrix of a wide hidden layer; its "
                          "direction is made of averages over rows or columns, which are those of the whole; expected "

@@ -16,8 +16,8 @@ ROWS, COLUMNS = 1, 0  # how the parts of a matrix are put together: one above th
 
 @dataclass(frozen=True)
 class Blocks:
-    """The whole matrix of which a family is a part: names and gradients in it of all parts, which one this is, and
-    ``ROWS`` or ``COLUMNS``.
+    """The whole matrix of which a family is a part: names and gradients of all parts, which one this is, and ``ROWS``
+    or ``COLUMNS``.
 
     Columns next to each other are those of W / sqrt(parts), so that entries are N(0, 1 / fan-in).
     """
@@ -29,7 +29,7 @@ class Blocks:
 
     @property
     def root(self) -> sp.Expr:
-        """A part over what it is in the whole matrix."""
+        """A part over what it is in the whole matrix, and so the whole matrix's gradient over the part's."""
         return sp.sqrt(len(self.names)) if self.how == COLUMNS else sp.Integer(1)
 
 
@@ -67,8 +67,7 @@ def in_blocks(parts: Sequence[Trainable]) -> list[Trainable]:
         return list(parts)
     for how, shared in ((ROWS, 1), (COLUMNS, 0)):
         if len({frozenset(outer.args[shared] for outer in one.gradient.atoms(Outer)) for one in parts}) == 1:
-            root = sp.sqrt(len(parts)) if how == COLUMNS else sp.Integer(1)
-            whole = Blocks(tuple(one.family.name for one in parts), tuple(root * one.gradient for one in parts), 0, how)
+            whole = Blocks(tuple(one.family.name for one in parts), tuple(one.gradient for one in parts), 0, how)
             return [replace(one, blocks=replace(whole, part=k)) for k, one in enumerate(parts)]
     raise NotCovered(f"{', '.join(one.family.name for one in parts)}: gradients of the parts of one matrix share no "
                      "vectors; expected parts above or beside each other")

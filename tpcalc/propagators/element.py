@@ -223,6 +223,8 @@ class Element:
         on_response, on_covariance = operator[:, :, :m] * on_r, _times(operator[:, :, m:2 * m], on_c)
         rate = np.concatenate([operator[:, :, 2 * m:3 * m] + on_response + on_covariance,
                                operator[:, :, 3 * m:4 * m] + operator[:, :, m:2 * m] * on_r], axis=2)
+        if not np.all(np.isfinite(rate)):
+            return None
         y = (self._factorized if 2 * m * nodes <= LARGEST else self._in_krylov_space)(start[:, :2 * m], rate)
         if y is None or not np.all(np.isfinite(y)):
             return None

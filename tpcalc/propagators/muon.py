@@ -11,6 +11,7 @@ from ..errors import NotCovered
 from ..optimizers.polar_factor import orthogonal_weights
 from ..optimizers import SGD, Muon
 from ..models import ResNet
+from ..models.network import Network
 from ..data import Task
 from ..data.losses import derivative
 from ..optimizers.sgd import kept
@@ -88,9 +89,14 @@ def slopes_of(block: BlockKernels) -> Slopes:
     return slopes
 
 
+def mixes(net: Network) -> bool:
+    """Is it known, at infinite depth, what rows that Muon mixes do in blocks of this network?"""
+    return net.is_plain or isinstance(net, ResNet) and net.block == "post_nonlin" and net.norm is None
+
+
 def require_mixing_block(net: ResNet, opt: SGD | Muon) -> None:
     """Raise ``ValueError`` for blocks of which it is not known, at infinite depth, what rows that Muon mixes do."""
-    if isinstance(opt, Muon) and not net.is_plain and (net.block != "post_nonlin" or net.norm is not None):
+    if isinstance(opt, Muon) and not mixes(net):
         raise NotCovered(f"net: got {net!r} with {opt!r}; at infinite depth its updates are known in linear blocks "
                          "and in phi(W x) without a norm; expected these, or 'particles' at finite depth")
 

@@ -231,9 +231,9 @@ def _per_parameter(gradients: list[Gradient]) -> dict[Matrix | Vector, list[Grad
 
 def _in_blocks(net: Network, trainables: list[Trainable]) -> list[Trainable]:
     """Parts of wide hidden layers' matrices, with the wholes."""
-    wholes = {net.whole(one.family.name): [] for one in trainables}  # type: dict[str, list[Trainable]]
+    wholes: dict[str, list[Trainable]] = {}
     for one in trainables:
-        wholes[net.whole(one.family.name)].append(one)
+        wholes.setdefault(net.whole(one.family.name), []).append(one)
     known = {one.family.name: one for parts in wholes.values() for one in in_blocks(parts)}
     return [known[one.family.name] for one in trainables]
 
