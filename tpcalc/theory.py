@@ -17,6 +17,8 @@ from .interpreters import StepCheck as StepCheck
 from .ledger import Citation as Citation, cite as cite
 from .limits import CompiledLimit as CompiledLimit, DepthLimit as DepthLimit, LimitEquation as LimitEquation
 from .limits import LimitOutputs as LimitOutputs, LimitRegion as LimitRegion, LimitTerm as LimitTerm
+from .limits import CompiledStreams as CompiledStreams, KetLimit as KetLimit, KetLimitRegion as KetLimitRegion
+from .limits import KetTerm as KetTerm
 from .lowering.recursions import Recursion as Recursion
 from .scaling import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .optimizers.frobenius import factored_square as factored_square

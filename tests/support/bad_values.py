@@ -263,10 +263,10 @@ INNER = {  # called by the package, on values of its own
     "Run.row": "an index by the name it is refused by"}
 
 
-PARTS = {"Assign", "Branch", "CompiledLimit", "Convolution", "Derivation", "Family", "HeadSum", "LimitEquation",
-         "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean", "NonlinearOuter", "Outer",
-         "Scalar", "Step", "Transpose", "Vector", "Spectral", "factored_square", "gradients_so_far",
-         "softmax_attention"}  # of programs and of results
+PARTS = {"Assign", "Branch", "CompiledLimit", "CompiledStreams", "Convolution", "Derivation", "Family", "HeadSum",
+         "KetTerm", "LimitEquation", "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean",
+         "NonlinearOuter", "Outer", "Scalar", "Step", "Transpose", "Vector", "Spectral", "factored_square",
+         "gradients_so_far", "softmax_attention"}  # of programs and of results
 
 
 @cache
@@ -289,7 +289,7 @@ def equations() -> Any:
 def instances() -> dict[str, Any]:
     """One value of every public class, by name; those of results are made by the calls that return them."""
     recursion = tp.recursion(equations())
-    limit = tp.depth_limit(recursion)
+    limit, kets_limit = tp.depth_limit(recursion), tp.depth_limit(equations())
     run = tp.train(PROBLEM)
     diagram = tp.phase_diagram()
     raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(), NET, TASK, 4)
@@ -305,7 +305,7 @@ def instances() -> dict[str, Any]:
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0),
         "MatrixRecipe": tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W": 0})),
         "Citation": tp.theory.cite(run),
-        "DepthLimit": limit,
+        "DepthLimit": limit, "KetLimit": kets_limit, "KetLimitRegion": kets_limit.regions[0],
         "LimitRegion": limit.regions[0], "KetEquations": equations(), "Recursion": recursion,
         "NamedRecipes": tp.named_recipes(), "RoleTable": tp.theory.recipe_table(),
         "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program":

@@ -180,8 +180,9 @@ class DerivativeAt(sp.Function):
     def _sympystr(self, printer: Printer) -> str:
         return self._written(printer, "d_{} ", "d_{}^{} ")
 
-    def _latex(self, printer: Printer) -> str:
-        return self._written(printer, r"\partial_{{{}}} ", r"\partial_{{{}}}^{{{}}} ")
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
+        text = self._written(printer, r"\partial_{{{}}} ", r"\partial_{{{}}}^{{{}}} ")
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
 
     def _written(self, printer: Printer, once: str, often: str) -> str:
         f, order, argument = self.args

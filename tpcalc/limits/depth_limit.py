@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Iterable, Mapping
+from typing import overload
 
 import sympy as sp
 
 from .._types import LossRule, Number
-from .._checks import exponent, function
+from .._checks import function
 from .._shown import Short
 from .._text import Aligned
 from ..calculus.kets import Gamma
-from ..calculus.equations import kets
+from ..calculus.equations import KetEquations, kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence, NotCovered
 from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
+from .kets.ket_limit import KetLimit, ket_limit
 from .outputs import computed_scalars
 from .obstacle import Obstacle, obstacle
+from .parameters import exact_parameters
 from ..orders.counting import Orders, settled_orders
 from ..orders.region import Region
 from ..orders.said import in_names_of
@@ -232,22 +234,37 @@ class DepthLimit(Short, Aligned):
         return limit_text(self)
 
 
-def depth_limit(recursion: RecursionEquations) -> DepthLimit:
-    """Derive the limit of infinite depth of a recursion, on all regions of its depth scaling's symbols.
+@overload
+def depth_limit(recursion: RecursionEquations) -> DepthLimit: ...
 
-    recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError``
-    for a program without layers or with trained embedding and readout, and for a term that no rule covers, naming it.
 
-    Source: Tensor Programs VI, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
+@overload
+def depth_limit(recursion: KetEquations) -> KetLimit: ...
+
+
+def depth_limit(recursion: RecursionEquations | KetEquations) -> DepthLimit | KetLimit:
+    """Derive the limit of infinite depth of a recursion or of kets, on all regions of the depth scaling's symbols.
+
+    recursion: what ``tp.recursion`` returns, of linear networks, or what ``tp.kets`` returns, of networks whose layers
+    are nonlinear too; with a numeric depth scaling there is one region. Raises ``ValueError`` for a program without
+    layers or with trained embedding and readout, and for a term that no rule covers, naming it.
+
+    Source: Tensor Programs VI, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere; of kets
+    appendix G.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
     >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(net, opt, scale))))
     >>> limit.regions[0].rate
     1
+    >>> nonlinear = tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), opt, scale)))
+    >>> print(nonlinear.regions[0].equations[5])
+    d|x[t, p]> = sqrt(dp)*phi(u[t]) + dp*Sum(A[t,s](p)*|dx[s, p]>, (s, 0, t - 1))
     """
+    if isinstance(recursion, KetEquations):
+        return ket_limit(recursion)
     if not isinstance(recursion, RecursionEquations):
-        raise ValueError(f"recursion: got {recursion!r}; expected what tp.recursion(...) returns")
+        raise ValueError(f"recursion: got {recursion!r}; expected what tp.recursion(...) or tp.kets(...) returns")
     with in_names_of(recursion.setting):
         return _limit(recursion)
 
@@ -289,16 +306,3 @@ def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, 
         return recursion, Obstacle(kind, what, 0, sp.Integer(1)), found.period
     same = found.program == setting.program
     return recursion if same else derive_recursion(kets(found.program)), None, found.period
-
-
-def exact_parameters(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
-    """Exact numbers of the named parameters; raises ``ValueError`` for unknown names and for what is not real."""
-    known = {str(p): p for p in parameters}
-    unknown = set(values) - set(known)
-    if unknown:
-        raise ValueError(f"parameters: got {', '.join(sorted(unknown))}; expected {', '.join(known) or 'none'}")
-    numbers = {known[name]: exponent(name, value) for name, value in values.items()}
-    for parameter, number in numbers.items():
-        if not number.is_number or number.is_real is not True:
-            raise ValueError(f"{parameter}: got {number}; expected a real number")
-    return numbers

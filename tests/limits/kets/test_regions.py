@@ -1,0 +1,92 @@
+"""Regions of the exponents: they cover the plane, and each says what survives, or what grows."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tpcalc as tp
+from tpcalc.calculus.kets import Bracket
+from tpcalc.limits.kets.nodes import Answer, GivenStreams, Increment
+
+ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
+TANH, MLP, SINE = tp.ResNet("tanh"), tp.ResNet("tanh", "mlp"), tp.ResNet(sp.sin(sp.Symbol("h") + 1))
+
+
+@pytest.fixture(scope="module")
+def limit() -> tp.theory.KetLimit:
+    return tp.depth_limit(tp.kets(tp.program(TANH, tp.SGD(), tp.DepthScaling(ALPHA, GAMMA))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.fractions(0, 2, max_denominator=8), st.fractions(-1, 2, max_denominator=8))
+def test_of_every_point_one_region(limit: tp.theory.KetLimit, alpha: object, gamma: object) -> None:
+    point = tuple(map(sp.Rational, (alpha, gamma)))
+    assert sum(one.region.contains(point) for one in limit.regions) == 1
+    region = limit.at(alpha=point[0], gamma=point[1])
+    verdict = tp.classify(*point)
+    a, g = point
+    assert region.has_limit == bool(a >= sp.Rational(1, 2) and a + g >= 1 and g >= 0)
+    if region.has_limit:
+        assert region.is_trivial == (not verdict.nontrivial), verdict
+
+
+@pytest.mark.parametrize("alpha, gamma, drawn, answers", [(.5, .5, True, True), (.5, 1, True, False),
+                                                          (.75, .25, False, False)])
+def test_what_survives(limit: tp.theory.KetLimit, alpha: float, gamma: float, drawn: bool, answers: bool) -> None:
+    region = limit.at(alpha=alpha, gamma=gamma)
+    moved = [e for e in region.equations if e.target.has(Increment)]
+    assert len(moved) == 2
+    assert all(e.value.has(sp.Symbol("dp", positive=True)**sp.Rational(1, 2)) == drawn for e in moved)
+    assert any(e.value.has(Answer) for e in region.equations) == answers
+    assert any(one.drawn for one in region.kept) == drawn
+    assert all(one.order == 0 for one in region.kept)
+    assert all(one.order.subs({ALPHA: alpha, GAMMA: gamma}) < 0 for one in region.dropped)
+
+
+def test_updates_inside_the_activation(limit: tp.theory.KetLimit) -> None:
+    """At alpha = 1, gamma = 0 nothing is expanded: h has its update in it, and x is a mean over what a layer draws."""
+    region = limit.at(alpha=1, gamma=0)
+    by_target = {str(e.target): e.value for e in region.equations}
+    assert by_target["|h[t, p]>"].has(sp.Sum) and by_target["d|x[t, p]>"].has(GivenStreams)
+    assert str(by_target["-d|dx[t, p]>"].func) == str(sp.Mul) and by_target["-d|dx[t, p]>"].has(Bracket)
+    with pytest.raises(tp.NotCovered, match="updates inside functions"):
+        region.compile()
+
+
+@pytest.mark.parametrize("alpha, gamma, says", [
+    (.25, 1, r"what layers draw adds up in the stream .* like L\^\(1/2 - alpha\)"),
+    (.75, 0, "updates add up in the stream"),
+    (2, -.5, r"updates add up within a layer like L\^\(-gamma\)")])
+def test_where_there_is_no_limit(limit: tp.theory.KetLimit, alpha: float, gamma: float, says: str) -> None:
+    region = limit.at(alpha=alpha, gamma=gamma)
+    with pytest.raises(tp.Divergence, match=says):
+        region.equations
+    with pytest.raises(tp.Divergence, match=says):
+        region.compile()
+    with pytest.raises(tp.Divergence, match=says):
+        region.rate
+    assert "no limit" in str(region) and "no limit" in region.latex()
+
+
+@pytest.mark.parametrize("net, alpha, gamma", [
+    (TANH, .5, .5), (TANH, .75, .25), (TANH, 1, 0), (MLP, .6, .4), (SINE, .6, .4), (tp.ResNet("relu"), .75, .25),
+    (SINE, .5, .5)], ids=str)
+def test_rates_are_the_counted_ones(net: tp.ResNet, alpha: float, gamma: float) -> None:
+    from tpcalc.methods.depth_orders import depth_orders
+
+    scale = tp.DepthScaling(alpha, gamma)
+    region, = tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), scale))).regions
+    assert region.rate == sp.Rational(depth_orders(net, scale).powers[0])
+
+
+def test_written() -> None:
+    """The document's lines name what they stand for; every Gaussian has its law."""
+    region, = tp.depth_limit(tp.kets(tp.program(MLP, tp.SGD(), tp.DepthScaling()))).regions
+    text = region.latex()
+    assert text.count(r"\begin") == text.count(r"\end") and "&=" in text
+    for line in ("u[t] = hat|W1[0, p] @ x[t, p]>", "E[u[s]*u[t]] = <x[s, p]|x[t, p]>",
+                 "E[v[s]*v[t]] = E[phi(u[s])*phi(u[t])]", "phi(h) = tanh(h)"):
+        assert line in str(region).replace("  ", "")

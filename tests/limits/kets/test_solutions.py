@@ -1,0 +1,79 @@
+"""The equations solved as they stand, against the solver of the action and against sampled networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+
+h = sp.Symbol("h", real=True)
+XI, Y = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
+HALF = tp.DepthScaling()
+EVEN = tp.ResNet(-sp.cos(h))
+
+
+def limit_of(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling = HALF) -> tp.theory.KetLimitRegion:
+    region, = tp.depth_limit(tp.kets(tp.program(net, opt, scale))).regions
+    return region
+
+
+def compare(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling = HALF) -> None:
+    found = limit_of(net, opt, scale).compile()(XI, Y)
+    run = tp.train(net, tp.Task(XI, Y), opt, scale, depth=tp.oo)
+    difference = np.max(np.abs(found.outputs - run.outputs.ravel()))
+    assert difference <= found.error_estimate < 2e-4
+
+
+@pytest.mark.parametrize("net, opt, scale", [
+    (tp.ResNet(), tp.SGD(0.5), HALF), (tp.ResNet("tanh"), tp.SGD(momentum=0.5, weight_decay=0.25), HALF),
+    (EVEN, tp.SGD(), tp.DepthScaling(0.75, 0.25)), (tp.ResNet("abs"), tp.SGD(0.5), HALF)], ids=str)
+def test_equal_to_training(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling) -> None:
+    compare(net, opt, scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net, opt", [
+    (tp.ResNet("silu", "glu"), tp.SGD(0.25)), (tp.ResNet("relu"), tp.SGD()), (tp.ResNet("gelu", "mlp"), tp.SGD(0.5)),
+    (tp.ResNet("tanh", "mlp", matrices=3), tp.SGD()), (tp.ResNet("tanh", "mlp", norm="rms"), tp.SGD(0.5)),
+    (tp.ResNet("relu", "mlp", norm="rms", norm_position="output"), tp.SGD(0.25, weight_decay=0.2)),
+    (tp.ResNet("tanh", "mlp", mlp_ratio=2), tp.SGD()), (tp.ResNet("erf"), tp.SGD(0.5, momentum=0.9, nesterov=True))],
+    ids=str)
+def test_other_blocks_are_equal_to_training(net: tp.ResNet, opt: tp.SGD) -> None:
+    compare(net, opt)
+
+
+def test_rates_that_are_data() -> None:
+    found = limit_of(tp.ResNet("tanh"), tp.SGD([1.0, 0.5, 0.25])).compile()
+    with pytest.raises(ValueError, match=r"data: got \[\]; expected \['eta'\]"):
+        found(XI, Y)
+    run = tp.train(tp.ResNet("tanh"), tp.Task(XI, Y), tp.SGD([1.0, 0.5, 0.25]), HALF, depth=tp.oo)
+    assert found(XI, Y, eta=[1.0, 0.5, 0.25]).outputs == pytest.approx(run.outputs.ravel(), abs=1e-5)
+
+
+def test_other_losses() -> None:
+    """The derivative of log(1 + exp(-y f))."""
+    found = limit_of(tp.ResNet("tanh"), tp.SGD()).compile(loss=lambda f, y: -y / (1 + np.exp(y * f)))(XI, [1, -1, 1])
+    run = tp.train(tp.ResNet("tanh"), tp.Task(XI, [1, -1, 1], loss="logistic"), tp.SGD(), HALF, depth=tp.oo)
+    assert found.outputs == pytest.approx(run.outputs.ravel(), abs=1e-5)
+
+
+def test_what_the_paper_leaves_out_matters() -> None:
+    """An even activation at alpha = 3/4: with E[phi'(u_t)] E[phi'(u_s)] for E[phi'(u_t) phi'(u_s)] nothing is learned;
+    simulated networks have .308 after the first step."""
+    found = limit_of(EVEN, tp.SGD(), tp.DepthScaling(0.75, 0.25)).compile()([1.0, 0.8], [1.0, -0.7])
+    assert found.outputs[1] == pytest.approx(0.308, abs=1e-3)
+    without_second_derivatives = limit_of(EVEN, tp.SGD(), tp.DepthScaling(0.75, 0.25))
+    assert any("phi''" in str(e.value) for e in without_second_derivatives.equations)
+
+
+def test_a_blow_up_says_where() -> None:
+    with pytest.raises(tp.Divergence, match="blow up at step 1, layer time"):
+        limit_of(tp.ResNet("silu", "glu"), tp.SGD(3.0)).compile()(XI, Y)
+
+
+def test_shapes() -> None:
+    compiled = limit_of(tp.ResNet("tanh"), tp.SGD()).compile()
+    with pytest.raises(ValueError, match=r"xi: got shape \(3,\) and targets of shape \(2,\)"):
+        compiled(XI, [1.0, 2.0])

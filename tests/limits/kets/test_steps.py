@@ -1,0 +1,52 @@
+"""The recorded steps: each is what its rule makes of what stood before, and Taylor's leave out second order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.calculus.kets import Bracket, Hat, Ket
+from tpcalc.gaussian import Expectation
+from tpcalc.gaussian.scalar_functions import DerivativeAt
+from tpcalc.limits.kets.nodes import Answer
+
+SINE = sp.sin(sp.Symbol("h", real=True) + sp.Rational(1, 2))
+NETS = [tp.ResNet("tanh"), tp.ResNet(SINE, "mlp", norm="rms")]
+
+
+def steps_of(net: tp.ResNet) -> tuple[Any, ...]:
+    region, = tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling()))).regions
+    return tuple(region.derivation.steps)
+
+
+@pytest.mark.parametrize("net", NETS, ids=str)
+def test_steps_are_what_their_rules_say(net: tp.ResNet) -> None:
+    steps = steps_of(net)
+    assert {step.rule for step in steps} >= {"numbers to first order", "leave one layer out", "Taylor"}
+    assert all(step.before != step.after and step.check() for step in steps)
+
+
+@pytest.mark.parametrize("net", NETS, ids=str)
+def test_what_taylor_leaves_out_is_of_second_order(net: tp.ResNet) -> None:
+    """At drawn kets and numbers, of three earlier steps: four times the depth leaves a quarter of the difference."""
+    found = [step for step in steps_of(net) if step.rule == "Taylor"]
+    assert found
+    for step in found:
+        differences = [abs(value(step.before, depth) - value(step.after, depth)) for depth in (1e4, 4e4)]
+        assert differences[1] <= 0.27 * differences[0] + 1e-13, step
+
+
+def value(expression: sp.Expr, depth: float) -> float:
+    """The expression where every ket and number is drawn, the same ones for all depths."""
+    t = sp.Symbol("t", integer=True, nonnegative=True)
+    several = expression.replace(lambda e: isinstance(e, sp.Sum), lambda e: e.subs(t, 3).doit())
+    several = several.xreplace({t: sp.Integer(3)})
+    leaves = several.atoms(Ket, Hat, Bracket, Answer, Expectation)
+    names = {leaf: np.random.default_rng(sum(map(ord, str(leaf)))).uniform(.2, 1.2) for leaf in leaves}
+    numbers = several.xreplace({leaf: sp.Float(number, 30) for leaf, number in names.items()})
+    numbers = numbers.replace(lambda e: isinstance(e, DerivativeAt), lambda e: e.doit())
+    return float(numbers.xreplace({sp.Symbol("L", integer=True, positive=True): sp.Float(depth, 30)}).evalf(25))

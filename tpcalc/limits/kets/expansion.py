@@ -1,0 +1,284 @@
+"""The kets of a layer to first order in what is small in it.
+
+What updates and the other layers owe to one layer's matrices is small where the depth is large: it carries a negative
+power of L. Streams are what they would be without the layer, and what they answer to it; all else follows by Taylor's
+formula, and numbers are means over the layer's own hats and over streams that know nothing of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import sympy as sp
+
+from ...calculus.kets import Bracket, Hat, Ket, Response
+from ...derivations.derivation import Derivation
+from ...errors import NotCovered
+from ...gaussian.overlaps import H
+from ...gaussian.scalar_functions import DerivativeAt
+from ...gaussian.variables import Expectation
+from ...programs.algebra import multiplied_out
+from ...programs.language import Vector
+from .nodes import Answer, E, R
+from .layer import KetLayer
+from .means import AppliedFunctions, LayerMeans
+from .sums import factors_inside, in_sums, total
+
+SMALL = sp.Dummy("small", positive=True)
+SOURCE = "Tensor Programs VI, appendix G"
+
+
+@dataclass
+class Rewriting:
+    """A rule by the function that rewrites."""
+
+    name: str
+    reason: str
+    rewrite: Callable[[sp.Expr], sp.Expr]
+    source: str = SOURCE
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        return self.rewrite(expression)
+
+
+class LayerExpansion:
+    """Kets of one layer as leading parts and corrections of first order, in hats and streams.
+
+    depth: the symbol L; every power of it in the layer's equations is negative, and small.
+    """
+
+    def __init__(self, layer: KetLayer, depth: sp.Symbol, derivation: Derivation) -> None:
+        self.layer, self.depth, self.derivation = layer, depth, derivation
+        self.t, self.s = layer.setting.time, layer.setting.past
+        self.leading: dict[Ket, sp.Expr] = {}
+        self.whole: dict[Ket, sp.Expr] = {}
+        x, gradient = layer.streams
+        streams = frozenset(one for ket in (x, gradient) for one in (ket, layer.at(ket, self.s)))
+        self.means = LayerMeans(AppliedFunctions(), {}, streams)
+        self.fronts = {stream.after: _front(stream.added, depth) for stream in (layer.forward, layer.backward)}
+        self.added: dict[Ket, sp.Expr] = {}
+
+    @property
+    def inside(self) -> bool:
+        """Do updates move kets of the layer by as much as hats do, or more, so that there is nothing to expand in?"""
+        terms = [term for equation in self.layer.inner for term in sp.Add.make_args(multiplied_out(equation.value))
+                 if term.has(sp.Sum) and not term.has(Response)]
+        powers = [sp.Add(*(e.exp for e in term.atoms(sp.Pow) if e.base == self.depth)) for term in terms]
+        return any(power.is_nonnegative for power in powers)
+
+    def expand(self) -> None:
+        """Find leading parts, then corrections."""
+        layer, streams = self.layer, self.layer.streams
+        for equation in layer.inner:  # functions as the forward pass applies them; the others are their derivatives
+            self._canonical(equation.value)
+        self.leading.update({ket: ket for ket in streams})
+        for equation in layer.inner:
+            self.leading[equation.target] = self._led(equation.target, equation.value)
+            self._require_no_stream_beside_hats(equation.target)
+        for stream in (layer.forward, layer.backward):
+            self.added[stream.before] = self._led(stream.after, stream.added)
+            self._require_fresh(stream.after, self.added[stream.before])
+        self.whole.update({ket: self._left_out(ket) for ket in streams})
+        for equation in layer.inner:
+            self.whole[equation.target] = self._expand(equation.target, equation.value)
+
+    def _require_no_stream_beside_hats(self, ket: Ket) -> None:
+        if self.leading[ket].has(self.layer.streams[0]) and self.leading[ket].has(Hat):
+            raise self.layer.refused(f"{ket} = {self.leading[ket]} is a function of the stream itself beside a product")
+
+    def _require_fresh(self, stream: Ket, added: sp.Expr) -> None:
+        """What a layer adds has no mean and nothing of the streams: all layers add up like the root of their number."""
+        if any(added.has(ket) for ket in self.layer.streams):
+            raise self.layer.refused(f"it adds a stream itself to {stream}, {added}")
+        if self.means.over_all(added) != 0:
+            raise self.layer.refused(f"what it adds to {stream} has a mean that is not zero, {added}")
+
+    def drift(self, stream_after: Ket, added: sp.Expr) -> sp.Expr:
+        """What the layer adds to a stream on average, given the streams, to first order."""
+        front = self.depth**self.fronts[stream_after]
+        value = self._expand(stream_after, factors_inside(added / front)) - self._led(stream_after, added) / front
+        rule = Rewriting("law of large numbers", "terms that add up over the layers: of their parts that are "
+                         "independent from layer to layer only means count", lambda e: self.means.given_streams(e))
+        return self.derivation.apply(rule, stream_after, factors_inside(front * value))
+
+    # -- leading parts
+
+    def _led(self, target: Ket, value: sp.Expr) -> sp.Expr:
+        """The leading part of a value: without what is small."""
+        front = self.depth**self.fronts.get(target, sp.Integer(0))
+        value = factors_inside(value / front)
+        value = value.replace(lambda e: isinstance(e, Response), lambda e: sp.Integer(0))
+        value = in_sums(value.replace(lambda e: e.is_Pow and e.base == self.depth, lambda e: sp.Integer(0)),
+                        multiplied_out)
+        value = self._canonical(value).xreplace(self.leading)
+        for hat in value.atoms(Hat):
+            self._meet(hat)
+        return factors_inside(front * self._numbers(value, first=False))
+
+    def _meet(self, hat: Hat) -> None:
+        """Note the covariance of a hat with itself and with that of an earlier step."""
+        if (hat, hat) in self.means.covariances:
+            return
+        earlier = self.layer.at(hat, self.s)
+        vector = hat.vector.vector
+        self.means.covariances[hat, earlier] = self._bracket(vector, self.layer.at(vector, self.s))
+        self.means.covariances[hat, hat] = self._bracket(vector, vector)
+        self.means.covariances[earlier, earlier] = self.layer.at(self._bracket(vector, vector), self.s)
+
+    def _bracket(self, u: Vector, v: Vector) -> sp.Expr:
+        """<u|v> to leading order."""
+        return self.means.over_all(self._leading_of(u) * self._leading_of(v))
+
+    def _leading_of(self, vector: Vector) -> sp.Expr:
+        return self._found(self.leading, vector)
+
+    def _found(self, known: dict[Ket, sp.Expr], vector: Vector) -> sp.Expr:
+        ket = Ket(vector)
+        if ket in known:
+            return known[ket]
+        now = ket.xreplace({self.s: self.t})
+        if now in known and self.layer.at(now, self.s) == ket:
+            return self.layer.at(known[now], self.s)
+        raise NotCovered(f"{ket}: is no ket of the layer, nor a stream that enters it")
+
+    # -- first order
+
+    def _left_out(self, ket: Ket) -> sp.Expr:
+        """A stream as it would be without the layer, and what it answers to the layer."""
+        x, gradient = self.layer.streams
+        t, s, p = self.t, self.s, self.layer.index
+        if ket == x:
+            return x + sp.Sum(Answer(R, t, s, p) * self.layer.at(self.added[gradient], s), (s, 0, t - 1))
+        pushed = self.added[x]
+        return (gradient + Answer(E, t, t, p) * pushed
+                + sp.Sum(Answer(E, t, s, p) * self.layer.at(pushed, s), (s, 0, t - 1)))
+
+    def _expand(self, target: Ket, value: sp.Expr) -> sp.Expr:
+        """The leading part and corrections of first order, by recorded steps."""
+        rules = (
+            Rewriting("the step itself apart", "sums over earlier steps and the step's own term", self._apart),
+            Rewriting("numbers to first order", "means of what the layer's kets are to first order; hats and streams "
+                      "are independent, and a hat acts through what the streams answer", self._first_numbers),
+            Rewriting("leave one layer out", "kets of the layer in its hats and in streams that know nothing of it, "
+                      "and what these answer", self._inserted),
+            Rewriting("Taylor", "to first order in what carries a negative power of L", self._taylor))
+        return self.derivation.through(rules, target, self._canonical(value))
+
+    def _apart(self, value: sp.Expr) -> sp.Expr:
+        """Sums up to the step itself as sums over earlier steps and a term of the step."""
+        def split(one: sp.Sum) -> sp.Expr:
+            (s, first, last), = one.limits
+            if last == self.t:
+                return sp.Sum(one.function, (s, first, self.t - 1)) + one.function.xreplace({s: self.t})
+            if last != self.t - 1:
+                raise NotCovered(f"{one}: expected sums over earlier steps")
+            return one
+        return value.replace(lambda e: isinstance(e, sp.Sum), split)
+
+    def _first_numbers(self, value: sp.Expr) -> sp.Expr:
+        return self._numbers(value, first=True)
+
+    def _numbers(self, value: sp.Expr, first: bool) -> sp.Expr:
+        """Brackets, means and responses as what they are to leading or first order."""
+        def bracket(node: sp.Expr) -> sp.Expr:
+            u, v = node.args
+            if self.means.streams >= {Ket(u), Ket(v)}:
+                return node
+            return self._mean_product([u, v], first)
+
+        def mean(node: sp.Expr) -> sp.Expr:
+            body = node.body.xreplace(self.whole if first else self.leading)
+            return self.means.over_all(self._taylor(body) if first else body)
+        value = value.replace(lambda e: isinstance(e, Response), self._response)
+        value = value.replace(lambda e: isinstance(e, Expectation) and not e.has_law, mean)
+        return value.replace(lambda e: isinstance(e, Bracket), bracket)
+
+    def _mean_product(self, vectors: list[Vector], first: bool) -> sp.Expr:
+        now = all(Ket(v) in self.whole for v in vectors)  # of two steps only leading parts are asked for: see _inserted
+        known = self.whole if first and now else self.leading
+        product = sp.Mul(*(self._found(known, v) for v in vectors))
+        return self.means.over_all(self._taylor(product) if first and now else product)
+
+    def _response(self, node: Response) -> sp.Expr:
+        """E[d |y> / d hat], by what y is to first order."""
+        y, base = self._found(self.whole, node.vector), node.base
+        unknown = sp.Dummy("u", real=True)
+
+        def slope(value: sp.Expr) -> sp.Expr:
+            return value.xreplace({base: unknown}).diff(unknown).xreplace({unknown: base})
+        found = sp.Integer(0)
+        own = base.xreplace({self.s: self.t}) == base
+        for term in sp.Add.make_args(factors_inside(y)):
+            if not isinstance(term, sp.Sum):
+                found += slope(term)
+                continue
+            found += total(slope(term.function), *term.limits) if own else slope(term.function)
+        return self.means.over_all(found)
+
+    def _inserted(self, value: sp.Expr) -> sp.Expr:
+        """Kets of the layer as what they are to first order; those of earlier steps stand in small terms."""
+        earlier = {self.layer.at(ket, self.s): self.layer.at(leading, self.s) for ket, leading in self.leading.items()}
+        return value.xreplace({**earlier, **self.whole})
+
+    def _taylor(self, value: sp.Expr) -> sp.Expr:
+        """The terms without a power of L, and those with one."""
+        def marked(e: sp.Expr) -> sp.Expr:
+            return e * SMALL
+        value = value.replace(lambda e: e.is_Pow and e.base == self.depth, marked)
+        value = value.replace(lambda e: isinstance(e, sp.Sum), lambda e: SMALL * e.xreplace({SMALL: sp.Integer(1)})
+                              if e.has(SMALL) else e)
+        return sp.Add(*(factors_inside(part.xreplace({SMALL: sp.Integer(0)})) for part in (value, value.diff(SMALL))))
+
+    # -- functions
+
+    def _canonical(self, value: sp.Expr) -> sp.Expr:
+        """Functions of one ket as derivatives of the functions that the layer applies."""
+        groups: dict[tuple[sp.Expr, ...], sp.Expr] = {}
+        kept: list[sp.Expr] = []
+        for term in sp.Add.make_args(multiplied_out(value)):
+            of: dict[Ket, sp.Expr] = {}
+            rest: list[sp.Expr] = []
+            for factor in sp.Mul.make_args(term):
+                inside = factor.atoms(Ket)
+                if isinstance(factor, (sp.Sum, Expectation, DerivativeAt)) or len(inside) != 1:
+                    rest.append(factor)
+                else:
+                    ket, = inside
+                    of[ket] = of.get(ket, sp.Integer(1)) * factor
+            curved = {ket: f for ket, f in of.items() if not f.is_polynomial(ket)}
+            if not curved:
+                kept.append(term)
+                continue
+            if len(curved) > 1:
+                raise NotCovered(f"{term}: functions of several kets in one term; expected of one")
+            (ket, f), = curved.items()
+            others = sp.Mul(*rest, *(g for one, g in of.items() if one != ket))
+            number, others = others.as_coeff_Mul()
+            groups[ket, others] = groups.get((ket, others), sp.Integer(0)) + number * f
+        # what is linear in a ket and multiplies the same others belongs to its function
+        for term in list(kept):
+            for (ket, others), f in groups.items():
+                ratio = term / others
+                if ratio.atoms(Ket) == {ket} and not ratio.has(sp.Sum, Expectation) or ratio.is_number:
+                    groups[ket, others] = f + ratio
+                    kept.remove(term)
+                    break
+        found = sp.Add(*kept)
+        for (ket, others), f in groups.items():
+            number, g, order = self.means.functions.named(f.xreplace({ket: H}))
+            found += others * number * DerivativeAt(g, order, ket)
+        return found
+
+
+def _front(added: sp.Expr, depth: sp.Symbol) -> sp.Expr:
+    """The largest exponent of L among the terms of what a layer adds."""
+    powers = {sp.Mul(*(f for f in sp.Mul.make_args(term.function if isinstance(term, sp.Sum) else term)
+                       if f.as_base_exp()[0] == depth)) for term in sp.Add.make_args(multiplied_out(added))}
+    exponents = sorted({power.as_base_exp()[1] if power != 1 else sp.Integer(0) for power in powers},
+                       key=lambda e: sp.default_sort_key(e))
+    largest = exponents[0]
+    for one in exponents[1:]:
+        if (one - largest).is_nonnegative:
+            largest = one
+    return largest

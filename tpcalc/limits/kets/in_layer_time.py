@@ -1,0 +1,234 @@
+"""Equations of streams in layer time, from what one layer adds to them.
+
+Kets have stochastic equations, and what they answer to pushes has integral ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import sympy as sp
+
+from ...calculus.kets import Hat, Ket
+from ...calculus.memory import initial_weight_factor_of
+from ...errors import NotCovered
+from ...gaussian.overlaps import H
+from ...gaussian.scalar_functions import DerivativeAt
+from ...gaussian.variables import Expectation
+from ...orders.affine import Affine
+from ...orders.region import Region
+from ...programs.language import Scalar
+from ..functions import INNER, P, Q, Indicator
+from ..integral_equations import LimitEquation
+from .expansion import LayerExpansion
+from .nodes import A, Answer, B, Density, E, LayerGaussian, Increment, FunctionValue, Push, R, STEP
+from .sums import total
+
+K = sp.Symbol("k", integer=True)
+LETTERS = "uvyzabcwgqrk"
+
+
+@dataclass(frozen=True)
+class LayerTerm:
+    """A term of what a layer adds: its value without the power of L, and that power as all layers add it up."""
+
+    value: sp.Expr
+    order: Affine
+
+
+@dataclass(frozen=True)
+class StreamEquations:
+    """The equations on one region.
+
+    drift: of every stream, what adds up coherently; noise: what every layer draws; small: the orders of what updates
+    add within a layer."""
+
+    expansion: LayerExpansion
+    region: Region
+    parameters: tuple[sp.Symbol, ...]
+    drift: dict[Ket, tuple[LayerTerm, ...]]
+    noise: dict[Ket, LayerTerm]
+    small: tuple[Affine, ...]
+
+    def on(self, region: Region) -> "StreamEquations":
+        """These streams on another region."""
+        return replace(self, region=region)
+
+    def keeps(self, term: LayerTerm) -> bool:
+        """Does the term survive? Without updates streams answer nothing: their equations start from 0."""
+        return self.region.sign(term.order) == "=" and (not term.value.has(Answer) or self.has_updates)
+
+    @property
+    def has_updates(self) -> bool:
+        """Do any of the updates' terms survive?"""
+        return any(self.region.sign(term.order) == "=" for terms in self.drift.values() for term in terms
+                   if not term.value.has(Answer))
+
+    @cached_property
+    def equations(self) -> tuple[LimitEquation, ...]:
+        """All of them: Gaussians and their covariances, kets, densities, answers."""
+        x, gradient = self.expansion.layer.streams
+        found: list[LimitEquation] = []
+        for sign, ket, source, letter in ((1, x, gradient, A), (-1, gradient, x, B)):
+            noise = sp.sqrt(STEP) * self.noise[ket].value if self.keeps(self.noise[ket]) else sp.Integer(0)
+            taken, densities = self._densities(ket, source, letter)
+            found.append(_equation(sign * Increment(ket), noise + STEP * taken))
+            found += densities
+        answers = {one.args[0] for equation in found for one in equation.value.atoms(Answer)}
+        found += self._answers(x, gradient) if answers else []
+        shown = [_equation(self._shown(e.target), self._shown(e.value)) for e in found]
+        functions = [LimitEquation(sp.Function(str(name))(H), f, ()) for f, name in self.names.items()]
+        return (*functions, *self._gaussians(shown), *shown)
+
+    def _densities(self, ket: Ket, source: Ket, letter: sp.Symbol) -> tuple[sp.Expr, list[LimitEquation]]:
+        """What a stream takes, per layer time, with names for what multiplies kets, and their equations."""
+        t, s = self.expansion.t, self.expansion.s
+        earlier = self.expansion.layer.at(source, s)
+        past = own = by_past = sp.Integer(0)
+        for term in (one.value for one in self.drift[ket] if self.keeps(one)):
+            inside = term.function if isinstance(term, sp.Sum) else term
+            for of, rest in ((earlier, inside / earlier), (source, inside / source)):
+                if not rest.has(Ket):
+                    break
+            else:
+                raise NotCovered(f"{term}: what a layer adds to {ket} is expected to be a multiple of {source}")
+            if not isinstance(term, sp.Sum):
+                own += rest
+            elif of == source:
+                by_past += rest
+            else:
+                past += rest
+        taken, equations = sp.Integer(0), []
+        if past != 0:
+            taken += sp.Sum(Density(letter, t, s, P) * earlier, (s, 0, t - 1))
+            equations.append(_equation(Density(letter, t, s, P), _collected(past)))
+        if own != 0 or by_past != 0:
+            taken += Density(letter, t, t, P) * source
+            equations.append(_equation(Density(letter, t, t, P),
+                                       _collected(own) + total(_collected(by_past), (s, 0, t - 1))))
+        return taken, equations
+
+    def _answers(self, x: Ket, gradient: Ket) -> list[LimitEquation]:
+        """What streams answer to pushes: the linear equations of the kets, without what does not depend on the push."""
+        t, s = self.expansion.t, self.expansion.s
+        one, two = (self.in_time(ket).vector for ket in (x, gradient))
+        own = any(isinstance(e.target, Density) and e.target.args[1:3] == (t, t)
+                  for e in self._densities(gradient, x, B)[1])
+        found = [_equation(Answer(R, t, s, P), Push(one, two, t, s, P, P)),
+                 _equation(Answer(E, t, s, P), Push(two, one, t, s, P, P))]
+        for pushed in (two, one):
+            here = sp.KroneckerDelta(t, s)
+            above = sp.Sum(Density(A, t, K, INNER) * Push(two, pushed, K, s, INNER, Q), (K, s, t - 1))
+            below = sp.Sum(Density(B, t, K, INNER) * Push(one, pushed, K, s, INNER, Q), (K, s, t if own else t - 1))
+            found += [_equation(Push(one, pushed, t, s, P, Q), sp.Integral(above, (INNER, 0, P))
+                                + (here * Indicator(P, Q, 1) if pushed == one else 0)),
+                      _equation(Push(two, pushed, t, s, P, Q), sp.Integral(below, (INNER, P, 1))
+                                + (here * Indicator(P, Q, -1) if pushed == two else 0))]
+        return found
+
+    # -- names for hats
+
+    def _letter(self, hat: Hat) -> sp.Symbol:
+        setting = self.expansion.layer.setting
+        product, _ = setting.product_like(hat.vector)
+        taken = {vector.name for vector in setting.families}
+        return sp.Symbol([one for one in LETTERS if one not in taken][product.number])
+
+    def fresh(self, hat: Hat) -> sp.Expr:
+        """The letter of a hat, times rho where weights decay."""
+        step = self.expansion.layer.setting.step(hat.vector.vector)
+        return LayerGaussian(self._letter(hat), step)
+
+    def scale(self, hat: Hat) -> sp.Expr:
+        """rho of the hat's matrix at its step, where weights decay; else 1."""
+        layer, now = self.expansion.layer, hat.xreplace({self.expansion.s: self.expansion.t})
+        rho = initial_weight_factor_of(hat.vector.matrix.member)
+        for equation in (*layer.inner, layer.forward.equation, layer.backward.equation):
+            for term in sp.Add.make_args(equation.value):
+                factors = sp.Mul.make_args(term)
+                if now in factors:
+                    scales = [f for f in factors if isinstance(f, Scalar) and f.name == rho[0].name]
+                    return layer.at(sp.Mul(*scales), layer.setting.step(hat.vector.vector))
+        return sp.Integer(1)
+
+    def _shown(self, value: sp.Expr) -> sp.Expr:
+        """With letters for hats, and means of functions of these instead of means with a law of their own."""
+        means = {mean: Expectation(sp.Mul(*(self._of_fresh(f, j, self.fresh(hat)) for hat, f, j in self._whose(mean))))
+                 for mean in value.atoms(Expectation) if mean.has_law}
+        value = value.xreplace(means)
+        for hat in sorted(value.atoms(Hat), key=sp.default_sort_key):
+            value = value.xreplace({hat: self.fresh(hat) / self.scale(hat)})
+        value = value.replace(lambda e: isinstance(e, DerivativeAt), lambda e: self._of_fresh(*e.args))
+        return self.in_time(value)
+
+    def _whose(self, mean: Expectation) -> list[tuple[Hat, sp.Expr, int]]:
+        """The hats and functions that a mean is of; those of an earlier step alone are as those of the step."""
+        whose, layer = self.expansion.means.whose, self.expansion.layer
+        if mean in whose:
+            return list(whose[mean])
+        now = whose[mean.xreplace({self.expansion.s: self.expansion.t})]
+        return [(layer.at(hat, self.expansion.s), f, j) for hat, f, j in now]
+
+    def _of_fresh(self, f: sp.Expr, order: int, fresh: sp.Expr) -> sp.Expr:
+        """phi^(k) of a Gaussian by the function's name; of polynomials the value."""
+        if f.is_polynomial(H):
+            return f.diff(H, order).xreplace({H: fresh})
+        return FunctionValue(self.names[f], order, fresh)
+
+    @cached_property
+    def names(self) -> dict[sp.Expr, sp.Symbol]:
+        """Names of the functions that the layer applies."""
+        curved = [f for f in self.expansion.means.functions.known if not f.is_polynomial(H)]
+        return {f: sp.Symbol("phi" if len(curved) == 1 else f"phi_{i + 1}") for i, f in enumerate(curved)}
+
+    def in_time(self, value: sp.Expr) -> sp.Expr:
+        """The expression at layer time p instead of a layer."""
+        index = self.expansion.layer.index
+        return value.xreplace({index - 1: P}).xreplace({index: P})
+
+    def _gaussians(self, shown: list[LimitEquation]) -> list[LimitEquation]:
+        """What the letters are, and their covariances."""
+        t, s = self.expansion.t, self.expansion.s
+        met = {one.args[0] for e in shown for one in e.value.atoms(LayerGaussian)}
+        names, laws = [], []
+        waiting = sorted(met, key=str)
+        while waiting:
+            letter = waiting.pop(0)
+            hat = next(h for h, _ in self.expansion.means.covariances if self._letter(h) == letter)
+            earlier = self.expansion.layer.at(hat, s)
+            scale = self.scale(hat)
+            covariance = scale * self.expansion.layer.at(scale, s) * self.expansion.means.covariance(hat, earlier)
+            law = self._shown(_collected(covariance))
+            names.append(_equation(LayerGaussian(letter, t), self.in_time(scale * hat)))
+            laws.append(_equation(Expectation(LayerGaussian(letter, t) * LayerGaussian(letter, s)), law))
+            new = {one.args[0] for one in law.atoms(LayerGaussian)} - met
+            met |= new
+            waiting += sorted(new, key=str)
+        return [*names, *laws]
+
+
+def _equation(target: sp.Expr, value: sp.Expr) -> LimitEquation:
+    return LimitEquation(target, value, ())
+
+
+def _collected(value: sp.Expr) -> sp.Expr:
+    """Terms with the same means together, and means with the same factor."""
+    factors: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(sp.expand(value)):
+        means = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.has(Expectation)))
+        factors[means] = factors.get(means, sp.Integer(0)) + term / means
+    groups: dict[sp.Expr, sp.Expr] = {}
+    for means, factor in factors.items():
+        number, rest = _signed(sp.factor(factor))
+        groups[rest] = groups.get(rest, sp.Integer(0)) + number * means
+    return sp.Add(*(rest * means for rest, means in groups.items()))
+
+
+def _signed(factor: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """(number, rest), a minus sign inside a sum where there is one."""
+    number, rest = factor.as_coeff_Mul()
+    several = next((f for f in sp.Mul.make_args(rest) if f.is_Add), None)
+    if number.is_negative and several is not None:
+        return -number, rest / several * sp.Add(*(-term for term in several.args))
+    return number, rest

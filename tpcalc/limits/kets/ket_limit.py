@@ -1,0 +1,297 @@
+"""``depth_limit`` of kets: what the streams of a nonlinear network become at infinite depth, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Iterator
+
+import sympy as sp
+
+from ..._checks import function
+from ..._shown import Short
+from ..._text import Aligned
+from ..._types import LossRule, Number
+from ...calculus.equations import KetEquations
+from ...calculus.kets import Hat, Ket, Response
+from ...calculus.memory import memory_equations
+from ...derivations.derivation import Derivation
+from ...derivations.printing import latex
+from ...errors import Divergence, NotCovered
+from ...gaussian.scalar_functions import scalar_function
+from ...orders.affine import Affine, point_of
+from ...orders.region import Region
+from ...orders.said import in_names_of
+from ...programs.algebra import multiplied_out
+from ..integral_equations import LimitEquation
+from ..parameters import exact_parameters
+from ..survival import on_region
+from .expansion import LayerExpansion
+from .in_layer_time import StreamEquations, LayerTerm
+from .inside import inside_equations
+from .layer import KetLayer, layer_of
+from .march import CompiledStreams
+from .sums import factors_inside
+
+
+@dataclass(frozen=True)
+class KetTerm:
+    """A term of what a layer adds to a stream, and its order in L once all layers have added it up.
+
+    ket: the stream; drawn: whether every layer draws it anew, so that layers add up like the root of their number.
+
+    >>> import tpcalc as tp
+    >>> limit = tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling())))
+    >>> limit.regions[0].kept[0].order
+    0
+    """
+
+    ket: Ket
+    term: sp.Expr
+    order: sp.Expr
+    drawn: bool
+
+
+@dataclass(frozen=True, repr=False)
+class KetLimitRegion(Short, Aligned):
+    """A region of the parameters on which the same terms survive, or on which something grows without bound.
+
+    region: exact inequalities; growing: what grows where there is no limit, and its power of L; inside: whether updates
+    stand inside the activation, as at alpha = 1, gamma = 0.
+
+    Source: Tensor Programs VI, appendix G [tensor_programs_vi/nonlinear_limits].
+
+    >>> import tpcalc as tp
+    >>> import sympy as sp
+    >>> scale = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
+    >>> limit = tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), scale)))
+    >>> region = limit.at(alpha=sp.Rational(3, 4), gamma=sp.Rational(1, 4))
+    >>> region.has_limit, region.is_trivial, region.rate
+    (True, False, Min(1, 2 - 2*alpha, 2*alpha - 1))
+    """
+
+    kets: KetEquations
+    parameters: tuple[sp.Symbol, ...]
+    region: Region
+    streams: StreamEquations
+    growing: tuple[str, Affine] | None
+    inside: bool
+
+    @cached_property
+    def conditions(self) -> tuple[sp.Expr, ...]:
+        """Equations and inequalities in the parameters; () where there are none."""
+        return self.region.expressions(self.parameters)
+
+    @property
+    def has_limit(self) -> bool:
+        return self.growing is None
+
+    @property
+    def is_trivial(self) -> bool:
+        """Do updates add up to nothing?"""
+        return self.has_limit and not self.streams.has_updates
+
+    @property
+    def reason(self) -> str:
+        """Why there is no limit, or why it is trivial; empty elsewhere."""
+        if self.growing is not None:
+            what, order = self.growing
+            return f"{what} like L^({self._written(order)})"
+        return "trivial limit: updates add up to nothing" if self.is_trivial else ""
+
+    @cached_property
+    def equations(self) -> tuple[LimitEquation, ...]:
+        """The equations in layer time p: Gaussians that layers draw, kets, densities, answers, then both ends."""
+        if self.growing is not None:
+            raise Divergence(f"no limit of infinite depth where {', '.join(map(str, self.conditions)) or 'asked'}: "
+                             f"{self.reason}")
+        found = inside_equations(self.streams) if self.inside else self.streams.equations
+        setting = self.kets.setting
+        memory = [LimitEquation(target, value, ()) for matrix in setting.trained()
+                  for target, value, _ in memory_equations(setting, matrix)]
+        return (*found, *self._ends(), *memory)
+
+    def _ends(self) -> Iterator[LimitEquation]:
+        setting = self.kets.setting
+        for equation in self.streams.expansion.layer.outside:
+            target, value = ((e.xreplace({setting.depth: sp.Integer(1)})) for e in (equation.target, equation.value))
+            yield LimitEquation(target, value, (), boundary=True)
+
+    @cached_property
+    def kept(self) -> tuple[KetTerm, ...]:
+        """The surviving terms."""
+        return tuple(one for one in self._terms() if one.order == 0)
+
+    @cached_property
+    def dropped(self) -> tuple[KetTerm, ...]:
+        """The terms that vanish, with the order at which they do."""
+        return tuple(one for one in self._terms() if one.order != 0)
+
+    def _terms(self) -> Iterator[KetTerm]:
+        for ket, terms in self.streams.drift.items():
+            for term in (*terms, self.streams.noise[ket]):
+                order = self._written(term.order) if self.region.sign(term.order) != "=" else sp.Integer(0)
+                yield KetTerm(ket, term.value, order, term is self.streams.noise[ket])
+
+    @cached_property
+    def rate(self) -> sp.Expr:
+        """r with |averages of kets at depth L - limit| ~ L^-r at least.
+
+        The least of 1, from sums over layers that become integrals, of the orders of dropped terms, twice those of
+        terms that layers draw anew, and of the order at which Taylor's formula is broken off, twice that where all
+        functions are odd or even.
+        """
+        if self.growing is not None:
+            raise Divergence(f"no limit of infinite depth: {self.reason}")
+        found = [-one.order * (2 if one.drawn else 1) for one in self.dropped]
+        functions = self.streams.expansion.means.functions.known
+        times = 2 if all(scalar_function(f).parity for f in functions) else 1
+        found += [-times * self._written(order) for order in self.streams.small if not self.inside]
+        return sp.Min(1, *found)
+
+    def compile(self, loss: LossRule | None = None) -> CompiledStreams:
+        """The equations as a function of data and targets. loss: the derivative of the loss in the output, of output
+        and target; default f - y. Raises ``Divergence`` where there is no limit, ``NotCovered`` by name for what has no
+        numerical reading."""
+        function("loss", loss, "a function of an output and a target")
+        if self.inside:
+            raise NotCovered("compile: got equations with updates inside functions; expected a region where they are "
+                             "expanded. tp.train(depth=tp.oo) finds the numbers by sampling")
+        layer = self.streams.expansion.layer
+        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or (lambda f, y: f - y))
+
+    @property
+    def derivation(self) -> Derivation:
+        """The recorded steps from the ket equations to what one layer adds to its streams."""
+        return self.streams.expansion.derivation
+
+    def latex(self) -> str:
+        """Conditions, equations and rate as lines of an ``aligned`` environment."""
+        conditions = r",\; ".join(map(latex, self.conditions)) or r"\text{all exponents}"
+        lines = [rf"\textbf{{where }} & {conditions}"]
+        if self.growing is not None:
+            what, order = self.growing
+            return " \\\\\n".join([*lines, rf"& \text{{no limit: {what} like }} L^{{{latex(self._written(order))}}}"])
+        lines += [r"& \text{trivial limit: updates add up to nothing}"] * self.is_trivial
+        lines += [equation.latex() for equation in self.equations]
+        return " \\\\\n".join([*lines, rf"\text{{rate}} &: L^{{-r}}, \quad r = {latex(self.rate)}"])
+
+    def __str__(self) -> str:
+        lines = [", ".join(f"{c.lhs} = {c.rhs}" if isinstance(c, sp.Eq) else str(c) for c in self.conditions)
+                 or "everywhere"]
+        lines += [f"  {'' if self.has_limit else 'no limit: '}{self.reason}"] * bool(self.reason)
+        if self.has_limit:
+            lines += [*(f"  {equation}" for equation in self.equations), f"  rate: L^(-r), r = {self.rate}"]
+        return "\n".join(lines)
+
+    def _written(self, form: Affine) -> sp.Expr:
+        return on_region(form, self.region).expression(self.parameters)
+
+
+@dataclass(frozen=True, repr=False)
+class KetLimit(Short, Aligned):
+    """The limits of infinite depth of a network's kets, by regions that cover the parameters' space.
+
+    parameters: the symbols in the exponents of L.
+
+    >>> import tpcalc as tp
+    >>> limit = tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling())))
+    >>> for equation in limit.regions[0].equations[5:7]:
+    ...     print(equation)
+    d|x[t, p]> = sqrt(dp)*phi(u[t]) + dp*Sum(A[t,s](p)*|dx[s, p]>, (s, 0, t - 1))
+    A[t,s](p) = (r[t,s](p) - <x[s, p]|x[t, p]>)*E[phi'(u[s])*phi'(u[t])]
+    """
+
+    kets: KetEquations
+    parameters: tuple[sp.Symbol, ...]
+    regions: tuple[KetLimitRegion, ...]
+
+    def at(self, **values: Number) -> KetLimitRegion:
+        """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
+
+        Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
+        """
+        point = point_of(exact_parameters(values, self.parameters), self.parameters)
+        return next(one for one in self.regions if one.region.contains(point))
+
+    def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledStreams:
+        """``KetLimitRegion.compile`` at a point."""
+        return self.at(**values).compile(loss)
+
+    def latex(self) -> str:
+        """The account of all regions as lines of an ``aligned`` environment."""
+        return " \\\\[1ex]\n".join(region.latex() for region in self.regions)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.regions))
+
+
+def ket_limit(kets: KetEquations) -> KetLimit:
+    """The limit of infinite depth of kets. Raises ``NotCovered`` for programs without one residual stream, updates that
+    are no combinations of gradients, batches, and functions of the stream before a matrix of the layer, by name."""
+    layer, depth = layer_of(kets), kets.setting.depth
+    assert depth is not None
+    with in_names_of(kets.setting):
+        powers = {e.exp for equation in kets.equations for e in equation.value.atoms(sp.Pow) if e.base == depth}
+        parameters = tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
+        expansion = LayerExpansion(layer, depth, Derivation())
+        drift, noise = {}, {}
+        inside = expansion.inside
+        if not inside:
+            expansion.expand()
+        for stream in (layer.forward, layer.backward):
+            front = expansion.fronts[stream.after]
+            found = factors_inside(stream.added) if inside else expansion.drift(stream.after, stream.added)
+            drawn = sp.Integer(0) if inside else factors_inside(expansion.added[stream.before] / depth**front)
+            drift[stream.before] = tuple(_term(one, depth, sp.Integer(1), parameters)
+                                         for one in sp.Add.make_args(found) if one != 0 and not _is_drawn(one))
+            noise[stream.before] = LayerTerm(drawn, Affine.of(front + sp.Rational(1, 2), parameters))
+        small = _small(layer, depth, parameters)
+        streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small)
+        return KetLimit(kets, parameters, tuple(_regions(kets, parameters, streams)))
+
+
+def _is_drawn(term: sp.Expr) -> bool:
+    """Is it a multiple of a hat, which has no mean and is independent from layer to layer?"""
+    return any(isinstance(factor, Hat) for factor in sp.Mul.make_args(term))
+
+
+def _term(value: sp.Expr, depth: sp.Symbol, layers: sp.Expr, parameters: tuple[sp.Symbol, ...]) -> LayerTerm:
+    """The term without its power of L, and that of all layers together."""
+    total = isinstance(value, sp.Sum)
+    inside = value.function if total else value
+    powers = [f for f in sp.Mul.make_args(inside) if f.as_base_exp()[0] == depth]
+    rest = inside / sp.Mul(*powers)
+    order = sp.Add(layers, *(f.as_base_exp()[1] for f in powers))
+    return LayerTerm(sp.Sum(rest, *value.limits) if total else rest, Affine.of(order, parameters))
+
+
+def _small(layer: KetLayer, depth: sp.Symbol, parameters: tuple[sp.Symbol, ...]) -> tuple[Affine, ...]:
+    """The powers of L of what updates add to kets within a layer."""
+    terms = [term for equation in layer.inner for term in sp.Add.make_args(multiplied_out(equation.value))]
+    found = {sp.Add(*(e.exp for e in term.atoms(sp.Pow) if e.base == depth)) for term in terms
+             if term.has(sp.Sum) and not term.has(Response)}
+    return tuple(sorted(Affine.of(one, parameters) for one in found))
+
+
+def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: StreamEquations
+             ) -> Iterator[KetLimitRegion]:
+    """Parts of the space by what grows, then by what survives."""
+    def named(ket: Ket) -> str:
+        return f"the stream {ket}"
+    forms = [(f"what layers draw adds up in {named(ket)}", term.order) for ket, term in streams.noise.items()]
+    forms += [(f"updates add up in {named(ket)}", term.order) for ket, terms in streams.drift.items() for term in terms]
+    forms += [("updates add up within a layer", order) for order in streams.small]
+
+    def divided(region: Region, left: list[tuple[str, Affine]]) -> Iterator[KetLimitRegion]:
+        if not left:
+            inside = any(region.sign(order) == "=" for order in streams.small)
+            yield KetLimitRegion(kets, parameters, region.reduced(), streams.on(region), None, inside)
+            return
+        (what, form), *rest = left
+        for relation, part in region.split(form):
+            if relation == ">":
+                yield KetLimitRegion(kets, parameters, part.reduced(), streams.on(part), (what, form), False)
+            else:
+                yield from divided(part, rest)
+    yield from divided(streams.region, list(dict.fromkeys(forms)))

@@ -1,0 +1,107 @@
+"""Numbers and kets in layer time that the equations are written in."""
+
+from __future__ import annotations
+
+import sympy as sp
+from sympy.printing.printer import Printer
+
+from ...programs.language import Real
+
+STEP = sp.Symbol("dp", positive=True)
+
+
+class Increment(Real):
+    """d|x>: by how much a ket moves within dp of layer time. args: the ket."""
+
+    legend = (r"d | x \rangle", "by how much a ket moves within $dp$ of layer time; its Gaussians are independent of "
+              "those of all other layer times")
+
+    def _sympystr(self, printer: Printer) -> str:
+        return f"d{printer.doprint(self.args[0])}"
+
+    def _latex(self, printer: Printer) -> str:
+        return rf"d {printer.doprint(self.args[0])}"
+
+
+class OfSteps(Real):
+    """A number of two steps at layer time p. args: the letter's symbol, t, s, p."""
+
+    def _sympystr(self, printer: Printer) -> str:
+        return "{}[{},{}]({})".format(*map(printer.doprint, self.args))
+
+    def _latex(self, printer: Printer) -> str:
+        return r"{}_{{{},{}}}\left({}\right)".format(*map(printer.doprint, self.args))
+
+
+class Answer(OfSteps):
+    """r_{t,s}(p) and e_{t,s}(p): what the stream x of step t answers to a push along the gradient of step s at layer
+    time p, and the gradient to one along x."""
+
+    legend = (r"r_{t,s}(p),\, e_{t,s}(p)", "what the stream $x$ of step $t$ answers there to a push along the gradient "
+              "of step $s$ at layer time $p$, and the gradient to one along $x$")
+
+
+class Density(OfSteps):
+    """A_{t,s}(p), B_{t,s}(p): what a stream takes of the other one, per layer time."""
+
+    legend = (r"A_{t,s}(p),\, B_{t,s}(p)", "what a stream takes of the other one, per layer time")
+
+
+class Push(Real):
+    """What a stream of step t answers at layer time p to a push along a stream of step s at q. args: members of both
+    families of vectors, t, s, p, q."""
+
+    legend = ("G(p,q)", "what the first stream answers at layer time $p$ to a push along the second one at $q$")
+
+    def _sympystr(self, printer: Printer) -> str:
+        one, two, *rest = self.args
+        return "G_{}_{}[{},{}]({},{})".format(one.name, two.name, *map(printer.doprint, rest))
+
+    def _latex(self, printer: Printer) -> str:
+        one, two, *rest = self.args
+        return r"G^{{{},{}}}_{{{},{}}}\left({},{}\right)".format(one.args[1], two.args[1], *map(printer.doprint, rest))
+
+
+class LayerGaussian(Real):
+    """A Gaussian that every layer draws anew, u_t: the hat-ket of a product with a matrix of its own. args: the
+    letter's symbol, the step."""
+
+    def _sympystr(self, printer: Printer) -> str:
+        return "{}[{}]".format(*map(printer.doprint, self.args))
+
+    def _latex(self, printer: Printer) -> str:
+        return "{}_{{{}}}".format(*map(printer.doprint, self.args))
+
+
+class FunctionValue(Real):
+    """phi^(k)(u_t): a derivative of a function that the layer applies, of a Gaussian. args: the function's symbol, k,
+    the Gaussian."""
+
+    order = property(lambda self: int(self.args[1]))
+    fresh = property(lambda self: self.args[2])
+
+    def _sympystr(self, printer: Printer) -> str:
+        return f"{self.args[0]}{self._mark()}({printer.doprint(self.fresh)})"
+
+    def _latex(self, printer: Printer) -> str:
+        return rf"{printer.doprint(self.args[0])}{self._mark()}\left({printer.doprint(self.fresh)}\right)"
+
+    def _mark(self) -> str:
+        return "'" * self.order if self.order <= 3 else f"^{{({self.order})}}"
+
+
+class GivenStreams(Real):
+    """E[ | x, dx]: the mean over what a layer draws, given the streams that enter it. args: the body, the kets."""
+
+    is_random = True
+
+    def _sympystr(self, printer: Printer) -> str:
+        body, *kets = map(printer.doprint, self.args)
+        return f"E[{body} ; {', '.join(kets)}]"
+
+    def _latex(self, printer: Printer) -> str:
+        body, *kets = map(printer.doprint, self.args)
+        return rf"\mathbb{{E}}\left[{body} \,\middle|\, {', '.join(kets)}\right]"
+
+
+R, E, A, B = sp.symbols("r e A B")

@@ -1,0 +1,35 @@
+"""Sums over earlier steps: each term of a sum its own, with all factors inside."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import sympy as sp
+
+from ...errors import NotCovered
+from ...programs.algebra import multiplied_out
+
+
+def total(value: sp.Expr, *limits: sp.Tuple) -> sp.Expr:
+    """The sum, 0 of what is 0."""
+    return sp.Sum(value, *limits) if value != 0 else sp.Integer(0)
+
+
+def factors_inside(value: sp.Expr) -> sp.Expr:
+    """Terms multiplied out, factors of a sum moved into it."""
+    return sp.Add(*map(_inside, sp.Add.make_args(multiplied_out(value))))
+
+
+def _inside(term: sp.Expr) -> sp.Expr:
+    sums = [f for f in sp.Mul.make_args(term) if f.has(sp.Sum)]
+    if not sums:
+        return term
+    if len(sums) > 1 or not isinstance(sums[0], sp.Sum):
+        raise NotCovered(f"{term}: expected one sum over earlier steps in a term")
+    one, = sums
+    return total(one.function * (term / one), *one.limits)
+
+
+def in_sums(value: sp.Expr, change: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
+    """Every sum with another term."""
+    return value.replace(lambda e: isinstance(e, sp.Sum), lambda e: total(change(e.function), *e.limits))
