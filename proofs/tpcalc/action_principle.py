@@ -31,9 +31,9 @@ def statement() -> Equations:
                       Equation(at("Psi", a, a), action(a, a, ("m",)))))
 
 
-def simulated() -> tuple[np.ndarray, np.ndarray]:
+def simulated(net: tp.ResNet = NET) -> tuple[np.ndarray, np.ndarray]:
     """f_1, f_2, f_3 of particles, extrapolated in the depth, and standard errors."""
-    program, data = tp.program(NET, OPT, DEPTH_MUP), {"xi": np.array(INPUTS), "y": np.array(TARGETS)}
+    program, data = tp.program(net, OPT, DEPTH_MUP), {"xi": np.array(INPUTS), "y": np.array(TARGETS)}
     runs = [particles(program, {T: len(INPUTS), L: depth}, data, SAMPLES, depth, batches)
             for depth, batches in zip(DEPTHS, BATCHES)]
     values, errors = (np.array([of(run)[1:] for run in runs]) for of in (

@@ -40,6 +40,11 @@ class LimitEquation:
     where: tuple[sp.Expr, ...] = ()
     boundary: bool = False
 
+    @property
+    def sides(self) -> tuple[sp.Expr, sp.Expr]:
+        """Both sides of the equation."""
+        return self.target, self.value
+
     def latex(self) -> str:
         """The equation as a line of an ``aligned`` environment, and after it the b and r that it holds for."""
         ranges = ", ".join(map(latex, self.where))

@@ -100,8 +100,12 @@ def derived(source: Program, net: ResNet | Transformer | None = None, opt: objec
         lambda r: symbols(setting, [value for _, value, _ in r.written()]))
     if linear is not None:
         found.steps[:] = steps_of(linear)
-        _part(found, "limit of infinite depth", lambda: depth_limit(linear),
-              lambda d: symbols(setting, [e.value for one in d.regions if one.has_limit for e in one.equations]))
+    if equations is not None:
+        limit = _part(found, "limit of infinite depth", lambda: depth_limit(equations if linear is None else linear),
+                      lambda d: symbols(setting, [e for one in d.regions if one.has_limit
+                                                  for equation in one.equations for e in equation.sides]))
+        if limit is not None and linear is None:
+            found.steps.extend(steps_of(limit.regions[0]))
     if isinstance(net, ResNet) and not net.is_linear:
         kernels = _part(found, "kernels of the block", lambda: _Kernels.of(net),
                         lambda k: action_symbols([*map(sp.Symbol, k.values), *k.values.values()]))

@@ -161,8 +161,8 @@ class LayerExpansion:
             Rewriting("numbers to first order", "means of what the layer's kets are to first order; hats and streams "
                       "are independent, and a hat acts through what the streams answer", self._first_numbers),
             Rewriting("leave one layer out", "kets of the layer in its hats and in streams that know nothing of it, "
-                      "and what these answer", self._inserted),
-            Rewriting("Taylor", "to first order in what carries a negative power of L", self._taylor))
+                      "and what these answer, by Taylor's formula to first order in what carries a negative power of L",
+                      lambda e: self._taylor(self.inserted(e))))
         return self.derivation.through(rules, target, self._canonical(value))
 
     def _apart(self, value: sp.Expr) -> sp.Expr:
@@ -177,7 +177,7 @@ class LayerExpansion:
         return value.replace(lambda e: isinstance(e, sp.Sum), split)
 
     def _first_numbers(self, value: sp.Expr) -> sp.Expr:
-        return self._numbers(value, first=True)
+        return factors_inside(self._numbers(value, first=True))
 
     def _numbers(self, value: sp.Expr, first: bool) -> sp.Expr:
         """Brackets, means and responses as what they are to leading or first order."""
@@ -195,7 +195,7 @@ class LayerExpansion:
         return value.replace(lambda e: isinstance(e, Bracket), bracket)
 
     def _mean_product(self, vectors: list[Vector], first: bool) -> sp.Expr:
-        now = all(Ket(v) in self.whole for v in vectors)  # of two steps only leading parts are asked for: see _inserted
+        now = all(Ket(v) in self.whole for v in vectors)  # of two steps only leading parts stand: see ``inserted``
         known = self.whole if first and now else self.leading
         product = sp.Mul(*(self._found(known, v) for v in vectors))
         return self.means.over_all(self._taylor(product) if first and now else product)
@@ -216,7 +216,7 @@ class LayerExpansion:
             found += total(slope(term.function), *term.limits) if own else slope(term.function)
         return self.means.over_all(found)
 
-    def _inserted(self, value: sp.Expr) -> sp.Expr:
+    def inserted(self, value: sp.Expr) -> sp.Expr:
         """Kets of the layer as what they are to first order; those of earlier steps stand in small terms."""
         earlier = {self.layer.at(ket, self.s): self.layer.at(leading, self.s) for ket, leading in self.leading.items()}
         return value.xreplace({**earlier, **self.whole})

@@ -278,7 +278,7 @@ def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: Str
              ) -> Iterator[KetLimitRegion]:
     """Parts of the space by what grows, then by what survives."""
     def named(ket: Ket) -> str:
-        return f"the stream {ket}"
+        return f"the stream |{ket.vector.name}>"
     forms = [(f"what layers draw adds up in {named(ket)}", term.order) for ket, term in streams.noise.items()]
     forms += [(f"updates add up in {named(ket)}", term.order) for ket, terms in streams.drift.items() for term in terms]
     forms += [("updates add up within a layer", order) for order in streams.small]

@@ -17,10 +17,11 @@ from ..._shown import Short
 from ...calculus.kets import Bracket, Ket
 from ...calculus.memory import initial_weight_factor_of
 from ...calculus.setting import Setting
-from ...errors import Divergence
+from ...errors import Divergence, NotCovered
 from ...gaussian.scalar_functions import scalar_function
 from ...programs.language import Scalar
 from ..collocation import LimitOutputs
+from ..functions import P
 from ..integral_equations import LimitEquation
 from .nodes import Density, Increment, STEP
 from .reading import Here, EquationReading
@@ -84,6 +85,8 @@ class March:
         self.names = tuple(ket.vector.name for ket in compiled.streams)
         self.densities = {(str(e.target.args[0]), e.target.args[1] == e.target.args[2]): reading.number(e.value)
                           for e in compiled.equations if isinstance(e.target, Density)}
+        for ket, letter, source in zip(compiled.streams, "AB", reversed(compiled.streams)):
+            self._require_combination(ket, letter, source)
         self.drawn = [reading.covariance(_drawn(compiled.equations, ket)) for ket in compiled.streams]
         self.vectors = list(self.setting.program.vectors)
         size = len(self.vectors)
@@ -110,13 +113,15 @@ class March:
         found = np.zeros(self.T)
         for t in range(self.T):
             self._begin(0, t)
-            self._sweep(0, t)
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is reported
+                self._sweep(0, t)
             found[t] = self._output(t)
             if not np.isfinite(found[t]):
                 raise Divergence(f"the equations of the limit blow up at step {t}", step=t)
             self.memory["chi", t] = float(self.compiled.loss(found[t], self.targets[t]))
             self._begin(1, t)
-            self._sweep(1, t)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._sweep(1, t)
             self._remember(t)
         return found
 
@@ -156,6 +161,18 @@ class March:
         """Coefficients over what cells draw forward (0) or backward (1), of shape (..., cells, steps)."""
         start = self.base + side * self.N * self.T
         return coefficients[..., start:start + self.N * self.T].reshape(*coefficients.shape[:-1], self.N, self.T)
+
+    def _require_combination(self, ket: Ket, letter: str, source: Ket) -> None:
+        """A stream takes of the other one what its densities say: the step of the march."""
+        t, s, p = self.time, self.past, P
+        at_p = source.xreplace({source.vector.indices[-1]: p})
+        terms = {False: sp.Sum(Density(sp.Symbol(letter), t, s, p) * at_p.xreplace({t: s}), (s, 0, t - 1)),
+                 True: Density(sp.Symbol(letter), t, t, p) * at_p}
+        expected = STEP * sp.Add(*(terms[own] for name, own in self.densities if name == letter))
+        found = sp.expand(_moved(self.compiled.equations, ket).value - expected)
+        if any(term.has(STEP) and not term.has(sp.sqrt(STEP)) for term in sp.Add.make_args(found)):
+            raise NotCovered(f"{ket}: got {_moved(self.compiled.equations, ket)}; expected {expected} beside what "
+                             "layers draw")
 
     def _sweep(self, which: int, t: int) -> None:
         """A stream of a step through all cells."""
@@ -232,9 +249,13 @@ class March:
 
 def _drawn(equations: Sequence[LimitEquation], stream: Ket) -> sp.Expr:
     """What a layer draws for a stream: what stands with the root of dp."""
-    moved = next(e for e in equations if e.target.atoms(Increment) and any(
+    return sp.expand(_moved(equations, stream).value).coeff(sp.sqrt(STEP))
+
+
+def _moved(equations: Sequence[LimitEquation], stream: Ket) -> LimitEquation:
+    """The equation of a stream's increment."""
+    return next(e for e in equations if any(
         one.args[0].vector.same_family(stream.vector) for one in e.target.atoms(Increment)))
-    return sp.expand(moved.value).coeff(sp.sqrt(STEP))
 
 
 def _mesh(cells: int, kinked: bool) -> np.ndarray:

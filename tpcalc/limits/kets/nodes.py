@@ -93,6 +93,9 @@ class FunctionValue(Real):
 class GivenStreams(Real):
     """E[ | x, dx]: the mean over what a layer draws, given the streams that enter it. args: the body, the kets."""
 
+    legend = (r"\mathbb{E}\left[\cdot \,\middle|\, x, \delta x\right]", "the mean over what a layer draws, "
+              "given the streams that enter it")
+
     is_random = True
 
     def _sympystr(self, printer: Printer) -> str:
