@@ -14,7 +14,7 @@ from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
 from ..methods.extrapolation import error_of_mean
-from ..propagators.laws.attention import AttentionKernels
+from ..propagators.laws.attention import MATRICES, AttentionKernels
 from ..propagators.blocks import GroupKernels
 from ..propagators.laws.group_overlaps import through_layers
 from ..propagators.laws.group_sums import LiftedKernels, SummedKernels
@@ -79,7 +79,7 @@ class AttentionLayer:
     @property
     def matrices(self) -> tuple[str, ...]:
         """Names of what has a tangent kernel of its own; those of ``mlp`` are one."""
-        return ("q", "k", "v", "o") if self.mlp is None else ("q", "k", "v", "o", "mlp")
+        return MATRICES if self.mlp is None else (*MATRICES, "mlp")
 
     def sublayers(self, scramble: int) -> tuple[GroupKernels, ...]:
         """Kernels with the points of one scramble, in the order in which a layer applies them."""
