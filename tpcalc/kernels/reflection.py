@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .products import gram, put, put_transposed, times, times_transposed
+from .products import gram, put, times, times_transposed
 
 
 @njit(cache=True)
@@ -66,7 +66,7 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         times_transposed(t2, G[old], m, t1)
         if keep:
             put(t1, C[layer], m, 0)
-            put_transposed(t1, C[layer], 0, m)
+            put(t1.T, C[layer], 0, m)
             put(c_own, C[layer], m, m)
         # A = eps [eps rho rho (G P) - g w C], row: y
         for i in range(b):
@@ -145,5 +145,5 @@ def store_rows(P, S, p, s, diagonal, m):
     symmetric, with ``diagonal``, (b, b), where these rows meet themselves."""
     put(p, P, m, 0)
     put(s, S, m, 0)
-    put_transposed(s, S, 0, m)
+    put(s.T, S, 0, m)
     put(diagonal, S, m, m)
