@@ -17,7 +17,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import tpcalc as tp
-from tpcalc.propagators.laws.initial_overlaps import InitialLayers, Overlaps
+from tpcalc.propagators.laws.initial_overlaps import InitialLayers, Overlaps, by_steps
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.proofs.depthwise_transfer._real_kernels import real_kernels
@@ -133,7 +133,8 @@ def test_collocation_is_what_small_steps_find(net: tp.ResNet) -> None:
     first, second = np.triu_indices(len(INPUTS), 1)
     own, pair = np.sum(INPUTS**2, axis=1), np.sum(INPUTS[first] * INPUTS[second], axis=1)
     start = Overlaps(own, own / 2, pair, pair / 3)
-    for one, other in zip(layers.carry(start, first, second), layers._stepped(start, first, second)):
+    steps = by_steps(start, layers._rates_of(first, second), 1e-12, [1e-14] * len(start), repr(net))
+    for one, other in zip(layers.carry(start, first, second), steps):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
 
 

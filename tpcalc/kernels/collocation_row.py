@@ -1,7 +1,6 @@
 """One row a step at infinite depth: a row of P and S is carried through the elements of layer time.
 
-Triangles are stored by rows, as in ``reflection_row.py``: strictly lower ones with row k at k (k - 1) / 2, symmetric
-matrices with row k at k (k + 1) / 2. Nodes of an element are counted from where the sweep enters, so that both
+Triangles are packed, as in ``triangles.py``. Nodes of an element are counted from where the sweep enters, so that both
 directions read the same integrals. Letters are those of the forward direction, D is the covariance of the opposite
 signal; r and C stand for the rows of earlier steps. The row y = [p | s | S_tt] has the slope
 
@@ -19,35 +18,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .triangles import strict, symmetric
+
 TINY = np.finfo(np.float64).tiny
-
-
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def strict(m, x, y, triangle, onto, back):
-    """Adds x T to ``onto``; back = y T^T."""
-    for k in range(m):
-        row = triangle[k * (k - 1) // 2:k * (k + 1) // 2]  # a slice: indices that the compiler can vectorize
-        a = x[k]
-        total = 0.0
-        for j in range(k):
-            t = row[j]
-            onto[j] += a * t
-            total += y[j] * t
-        back[k] = total
-
-
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def symmetric(m, x, triangle, onto):
-    """Adds x T to ``onto``."""
-    for k in range(m):
-        row = triangle[k * (k + 1) // 2:(k + 1) * (k + 2) // 2]
-        a = x[k]
-        total = a * row[k]
-        for j in range(k):
-            t = row[j]
-            onto[j] += a * t
-            total += x[j] * t
-        onto[k] += total
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -98,10 +71,11 @@ def integrate(half, integral, start, slopes, state):
 
 
 @njit(cache=True)
-def change(m, new, old):
-    """The largest change of p, s and S_tt, each relative to its largest value; infinite where it is not finite."""
+def change(ends, new, old):
+    """The largest change of p, s and S_tt, which begin and end at these columns, each relative to its largest value;
+    infinite where it is not finite."""
     worst = 0.0
-    for first, end in ((0, m), (m, 2 * m), (2 * m, new.shape[1])):
+    for first, end in zip(ends[:-1], ends[1:]):
         size, most = 0.0, 0.0
         for i in range(new.shape[0]):
             for j in range(first, end):
@@ -115,10 +89,10 @@ def change(m, new, old):
 
 
 @njit(cache=True)
-def tail(m, state, last):
+def tail(ends, state, last):
     """The largest of the last Chebyshev coefficients of p, s and S_tt, each relative to its largest value."""
     worst = 0.0
-    for first, end in ((0, m), (m, 2 * m), (2 * m, state.shape[1])):
+    for first, end in zip(ends[:-1], ends[1:]):
         size, most = 0.0, 0.0
         for j in range(first, end):
             one, two = 0.0, 0.0
@@ -152,7 +126,7 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
     state, new, slopes, before = np.empty((n, width)), np.empty((n, width)), np.empty((n, width)), np.empty((n, width))
     row_r, row_c, crossed = np.empty((n, m)), np.empty((n, m)), np.empty(n)
     work, carried = np.empty((9, m)), np.empty(width)
-    strict_row, full_row = m * (m - 1) // 2, m * (m + 1) // 2
+    strict_row, full_row, ends = m * (m - 1) // 2, m * (m + 1) // 2, (0, m, 2 * m, width)
     direction = 1 if forward else -1
     while passed < len(halves):
         element = passed if forward else len(halves) - 1 - passed
@@ -176,7 +150,7 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                 crossed[i] = row_slope(m, noise, rho, on_r, on_c, on_own, state[i], P[a], S[a], C[a], r[a], Q[a], R[a],
                                        B[a], D[a], slopes[i], row_r[i], row_c[i], work)
             integrate(half, integral, row, slopes, new)
-            now = change(m, new, state)
+            now = change(ends, new, state)
             state, new = new, state
         iteration = 0
         while not now <= settled and iteration < most:
@@ -193,7 +167,7 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                     ahead = half * (points[i + 1] - points[i])
                     for j in range(width):
                         carried[j] += ahead * (slopes[i, j] - before[i, j])
-            now = change(m, new, state)
+            now = change(ends, new, state)
             state, new = new, state
             iteration += 1
             if now == np.inf or (iteration > unchecked and now > earlier and earlier > stagnant):
@@ -203,7 +177,7 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
         else:
             if not now <= settled:
                 return passed
-        if tail(m, state, last) > unresolved:
+        if tail(ends, state, last) > unresolved:
             return passed
         if width > 2 * m:
             for i in range(n):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .collocation_row import integrate
+from .collocation_row import change, integrate
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -56,8 +56,6 @@ def element(start, y, m, on_p, on_s, updates, points, integral, half, most, sett
         slopes, before = before, slopes
         integrate(half, integral, start, before, new)
         carried[:] = 0.0
-        largest, most_p, most_s = 0.0, 0.0, 0.0
-        size_p, size_s = 0.0, 0.0
         for i in range(n):
             for j in range(width):
                 new[i, j] += carried[j]
@@ -66,19 +64,13 @@ def element(start, y, m, on_p, on_s, updates, points, integral, half, most, sett
                 ahead = half * (points[i + 1] - points[i])
                 for j in range(width):
                     carried[j] += ahead * (slopes[i, j] - before[i, j])
+        now = change((0, m, width), new, y)
+        for i in range(n):
             for j in range(width):
-                value, moved = abs(new[i, j]), abs(new[i, j] - y[i, j])
-                if not moved < np.inf:
-                    return False
-                if j < m:
-                    size_p, most_p = max(size_p, value), max(most_p, moved)
-                else:
-                    size_s, most_s = max(size_s, value), max(most_s, moved)
                 y[i, j] = new[i, j]
-        largest = max(most_p / (size_p + 1e-300), most_s / (size_s + 1e-300))
-        if largest <= settled or (largest <= stagnant and largest > earlier / 2):
+        if now <= settled or (now <= stagnant and now > earlier / 2):
             return True
-        if iteration > 10 and largest > earlier:
+        if now == np.inf or (iteration > 10 and now > earlier):
             return False
-        earlier = largest
+        earlier = now
     return False

@@ -19,14 +19,6 @@ def put(block, out, row, column):
 
 
 @njit(cache=True)
-def put_transposed(block, out, row, column):
-    """out[row:, column:] = block^T, as far as it reaches; block: (a, b), out: two axes as well."""
-    for i in range(block.shape[0]):
-        for j in range(block.shape[1]):
-            out[row + j, column + i] = block[i, j]
-
-
-@njit(cache=True)
 def times(a, matrix, m, out):
     """out = a matrix[:m, :m]; a, out: (b, m)."""
     if a.shape[0] > FEW:

@@ -90,6 +90,10 @@ class GroupKernels(Protocol):
     is_linear: bool
 
     @property
+    def matrices(self) -> tuple[str, ...]:
+        """Names of what has a tangent kernel of its own."""
+
+    @property
     def resolution(self) -> float:
         """Relative changes of rows that need not be followed, of kernels that are sampled; else 0."""
 

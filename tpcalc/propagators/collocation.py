@@ -53,6 +53,20 @@ class TooCoarse(ArithmeticError):
         self.cuts, self.step, self.layer = cuts, step, layer
 
 
+def most_elements(block: AnyKernels) -> int:
+    """Of layer time, that are tried."""
+    return SAMPLED_ELEMENTS if getattr(block, "resolution", 0.0) else MOST_ELEMENTS
+
+
+def cut(mesh: Mesh, coarser: TooCoarse, block: AnyKernels) -> Mesh:
+    """Elements that resolve the rows of a step; raises ``Divergence`` where these are too many, or too short."""
+    finer, most = mesh.cut(coarser.cuts), most_elements(block)
+    if finer.elements > most or np.min(finer.lengths) < SHORTEST:
+        raise Divergence(f"the infinite-depth limit is not resolved by {most} elements of layer time ({coarser}); a "
+                         "smaller learning rate may help", step=coarser.step, layer=coarser.layer)
+    return finer
+
+
 @dataclass
 class CollocationPropagator(Propagator):
     """The body of a residual network of infinite depth on a mesh of layer time; ``rho.size`` rows at most.
@@ -97,7 +111,6 @@ class CollocationPropagator(Propagator):
 
     left = cached_property(lambda self: self.halves[0].whole())
     right = cached_property(lambda self: self.halves[1].whole())
-    most_elements = property(lambda self: SAMPLED_ELEMENTS if getattr(self.block, "resolution", 0.0) else MOST_ELEMENTS)
     layer_times = property(lambda self: self.mesh.times)
     P = property(lambda self: self.left.P)
     S = property(lambda self: self.left.S)
@@ -212,7 +225,7 @@ class CollocationPropagator(Propagator):
         """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
         middle = sum(ends) / 2
         cuts.append(middle)
-        if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > self.most_elements:
+        if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > most_elements(self.block):
             raise TooCoarse(cuts, step, middle, float(np.max(np.abs(state))))
         for first in (True, False) if forward else (False, True):
             piece = (ends[0], middle) if first else (middle, ends[1])
@@ -273,42 +286,39 @@ class TrainedLimit(NamedTuple):
 def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: AnyKernels | None = None,
                 train_embedding_readout: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None,
-                ends: tuple[float, ...] = (0.0, 1.0)) -> TrainedLimit:
+                ends: tuple[float, ...] = (0.0, 1.0), nodes: tuple[int, int] = (COARSE, FINE)) -> TrainedLimit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
     noise, drift: the constants of ``CollocationPropagator``; samples: "plain" or "effective"; after_step is called
     after every training step of every attempt; learnt: as in ``train_on``; updates: those of
-    ``CollocationPropagator``, in place of the optimizer's w; ends: of the elements that are tried first. Two
-    resolutions of one mesh are compared; twice their difference and the mismatch between outputs and backward sweep,
-    with the round-off of sums, is the error estimate of the finer. It exceeds the tolerance only where round-off
-    forbids better. Elements are cut where the rows of a step are not resolved: at large learning rates toward the ends
-    of the network, where layers are thin.
+    ``CollocationPropagator``, in place of the optimizer's w; ends: of the elements that are tried first; nodes: of an
+    element. Two resolutions of one mesh are compared; twice their difference and the mismatch between outputs and
+    backward sweep, with the round-off of sums, is the error estimate of the finer. It exceeds the tolerance only where
+    round-off forbids better. Elements are cut where the rows of a step are not resolved: at large learning rates toward
+    the ends of the network, where layers are thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
-    are not finite or MOST_ELEMENTS elements do not resolve the solution, and where the estimate is more than a tenth of
+    are not finite or ``most_elements`` do not resolve the solution, and where the estimate is more than a tenth of
     the scale of f, which is ``Trace.scale``.
     """
     b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
     body = linear_block() if block is None else block
-    mesh = Mesh(ends, COARSE)
+    mesh = Mesh(ends, nodes[0])
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
 
     def attempt(mesh: Mesh, guess: CollocationPropagator | None) -> tuple[Trace, CollocationPropagator]:
         return train_on(mesh, task, optimizer, noise, drift, samples, after_step, body, train_embedding_readout, learnt,
                         guess, updates)
 
-    step: int | None
     best = np.inf
-    layer: float | None
     while True:
         try:
             coarse, guess = attempt(mesh, None)
             guess.forget()
-            trace, propagator = attempt(mesh.with_nodes(FINE), guess)
+            trace, propagator = attempt(mesh.with_nodes(nodes[1]), guess)
             propagator.guess = None
         except TooCoarse as coarser:
-            cause, step, layer = str(coarser), coarser.step, coarser.layer
-            mesh = mesh.cut(coarser.cuts)
+            mesh = cut(mesh, coarser, body)
         else:
             size, error, round_off = _compare(coarse, trace, conserved=body.is_linear)
             tails = propagator.tails()
@@ -322,13 +332,10 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
                 return TrainedLimit(trace, propagator, error)
             best = min(best, error)
             longer, mesh = mesh, mesh.bisect(tails >= 0.01 * np.max(tails))
-            if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
+            if mesh.elements > most_elements(body) or np.min(mesh.lengths) < SHORTEST:
                 require_known(error, size, f"the infinite-depth limit is not resolved by {longer.elements} elements of "
                               "layer time", "a smaller learning rate may help")
                 return TrainedLimit(trace, propagator, error)
-        if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
-            raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
-                             f"({cause}); a smaller learning rate may help", step=step, layer=layer)
 
 
 def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str,

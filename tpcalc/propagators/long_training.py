@@ -16,7 +16,7 @@ from ..errors import Divergence
 from ..optimizers import SGD
 from ..data import Task
 from ..data.losses import derivative
-from .mesh import Mesh, reference
+from .mesh import Mesh
 from .spanned import SpannedRow, SpannedPropagator, Unresolved
 from .training import Trace, require_known
 
@@ -207,8 +207,6 @@ class _Training:
 
     def _require_resolved(self, row: SpannedRow) -> None:
         """Raise ``Unresolved`` where the last Chebyshev coefficients of a row are larger than the tolerance allows."""
-        mesh, size = self.propagator.mesh, float(np.max(np.abs(row.y), initial=0.0))
-        last = reference(mesh.nodes)[1][-2:]
-        for e in range(mesh.elements):
-            if np.max(np.abs(last @ row.y[mesh.element(e)]), initial=0.0) > self.tail * size:
-                raise Unresolved(f"layer time {mesh.ends[e]:.3g} to {mesh.ends[e + 1]:.3g}")
+        mesh = self.propagator.mesh
+        for e in np.flatnonzero(mesh.tails(row.y) > self.tail):
+            raise Unresolved(f"layer time {mesh.ends[e]:.3g} to {mesh.ends[e + 1]:.3g}")

@@ -10,68 +10,42 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from ..errors import Divergence
 from ..optimizers import SGD
 from ..data import Task
 from .blocks import GroupKernels
-from .collocation import SAMPLED_ELEMENTS, CollocationPropagator, TooCoarse, train_on
-from .mesh import Mesh
+from .collocation import TooCoarse, cut, solve_limit, train_on
 
-COARSE, FINE = 6, 8   # nodes of an element in the two resolutions that are compared
-RESOLVED = 2e-5       # of the scale of f, how far they may differ
+NODES = 6, 8          # of an element in the two resolutions that are compared
+RESOLVED = 4e-5       # of the scale of f, how far outputs may be off
 
 
 class SampledLimit(NamedTuple):
-    """Outputs (scrambles, steps, rows, d_out), and ``difference``, between two resolutions of layer time."""
+    """Outputs (scrambles, steps, rows, d_out); ``error``, what layer time leaves of them, in one scramble."""
 
     outputs: np.ndarray
-    difference: float
+    error: float
     scale: float
 
 
 def solve_sampled(task: Task, optimizer: SGD, noise: float, drift: float, scrambles: Sequence[GroupKernels]
                   ) -> SampledLimit:
-    """Train at infinite width and depth with every one of the kernels, on one mesh of layer time.
+    """Train at infinite width and depth with every one of the kernels, on a mesh of layer time that resolves the first.
 
     noise, drift: the constants of ``CollocationPropagator``. Raises ``Divergence`` where values are not finite, or not
     resolved by ``SAMPLED_ELEMENTS`` elements.
     """
-    mesh = Mesh.uniform(1, FINE)
+    ends: tuple[float, ...] = (0.0, 1.0)
     while True:
+        (trace, propagator, error) = solve_limit(task, optimizer, noise, drift, "plain", RESOLVED, block=scrambles[0],
+                                                 ends=ends, nodes=NODES)
+        mesh, outputs = propagator.mesh, [trace.outputs]
         try:
-            found = _on(mesh, task, optimizer, noise, drift, scrambles)
+            for block in scrambles[1:]:
+                later, propagator = train_on(mesh, task, optimizer, noise, drift, "plain", lambda step: None, block,
+                                             False, None, propagator)
+                propagator.guess = None
+                outputs.append(later.outputs)
         except TooCoarse as coarser:
-            mesh, step, layer = mesh.cut(coarser.cuts), coarser.step, coarser.layer
-            if mesh.elements > SAMPLED_ELEMENTS:
-                raise Divergence(f"the infinite-depth limit is not resolved by {SAMPLED_ELEMENTS} elements of layer "
-                                 f"time ({coarser}); a smaller learning rate may help", step=step, layer=layer)
+            ends = cut(mesh, coarser, block).ends
             continue
-        if isinstance(found, SampledLimit):
-            return found
-        longer, mesh = mesh, found
-        if mesh.elements > SAMPLED_ELEMENTS:
-            raise Divergence(f"the infinite-depth limit is not resolved by {longer.elements} elements of layer time; "
-                             "a smaller learning rate may help")
-
-
-def _on(mesh: Mesh, task: Task, optimizer: SGD, noise: float, drift: float, scrambles: Sequence[GroupKernels]
-        ) -> SampledLimit | Mesh:
-    """The solutions, or a mesh of shorter elements where those of this one are too long."""
-    guess: CollocationPropagator | None = None
-
-    def solved(block: GroupKernels, nodes: int) -> tuple[np.ndarray, float]:
-        nonlocal guess
-        trace, guess = train_on(mesh.with_nodes(nodes), task, optimizer, noise, drift, "plain", lambda step: None,
-                                block, False, None, guess)
-        guess.guess = None
-        return trace.outputs, trace.scale
-
-    coarse, _ = solved(scrambles[0], COARSE)
-    fine, size = solved(scrambles[0], FINE)
-    difference = float(np.max(np.abs(fine - coarse)))
-    assert guess is not None
-    if difference > RESOLVED * size:
-        tails = guess.tails()
-        return mesh.bisect(tails >= 0.1 * np.max(tails))
-    outputs = [fine, *(solved(block, FINE)[0] for block in scrambles[1:])]
-    return SampledLimit(np.array(outputs), difference, size)
+        return SampledLimit(np.array(outputs), error, trace.scale)

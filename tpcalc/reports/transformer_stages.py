@@ -49,8 +49,8 @@ def _reason(ask: Callable[[], Any]) -> str:
 class AttentionTraining:
     """Training at infinite width, depth and number of heads, by the integral equations of attention.
 
-    outputs, standard_error: (steps, batch, positions, d_out); losses: (steps,), of a position; discretization: what two
-    resolutions of layer time differ by; error: three of the largest standard errors, and that.
+    outputs, standard_error: (steps, batch, positions, d_out); losses: (steps,), of a position; discretization: twice
+    what two resolutions of layer time differ by; error: three of the largest standard errors, and that.
     """
 
     outputs: Any

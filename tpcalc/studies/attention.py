@@ -14,7 +14,7 @@ from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
 from ..methods.extrapolation import error_of_mean
-from ..propagators.laws.attention import AttentionKernels
+from ..propagators.laws.attention import MATRICES, AttentionKernels
 from ..propagators.blocks import GroupKernels
 from ..propagators.laws.group_overlaps import through_layers
 from ..propagators.laws.group_sums import LiftedKernels, SummedKernels
@@ -79,7 +79,7 @@ class AttentionLayer:
     @property
     def matrices(self) -> tuple[str, ...]:
         """Names of what has a tangent kernel of its own; those of ``mlp`` are one."""
-        return ("q", "k", "v", "o") if self.mlp is None else ("q", "k", "v", "o", "mlp")
+        return MATRICES if self.mlp is None else (*MATRICES, "mlp")
 
     def sublayers(self, scramble: int) -> tuple[GroupKernels, ...]:
         """Kernels with the points of one scramble, in the order in which a layer applies them."""
@@ -146,7 +146,7 @@ class AttentionLimit(Short):
     """A trained network of infinite width, heads and depth.
 
     outputs: (steps, batch, positions, d_out), before every update; standard_error: of the same shape, over scrambles;
-    discretization: by how much outputs differ between two resolutions of layer time.
+    discretization: twice how much outputs differ between two resolutions of layer time, and the round-off of sums.
 
     >>> import tpcalc as tp
     >>> layer = tp.theory.AttentionLayer(positions=2, points=16, scrambles=2)
@@ -204,7 +204,7 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     # rows carry the mean over all of a step, and positions are summed
     found = solve_sampled(task, opt, cell.noise, cell.drift * layer.positions, bodies)
     outputs = found.outputs.reshape(layer.scrambles, *y.shape)
-    limit = AttentionLimit(outputs.mean(axis=0), error_of_mean(outputs), found.difference)
+    limit = AttentionLimit(outputs.mean(axis=0), error_of_mean(outputs), float(found.error))
     require_known(limit.error, found.scale, "the limit of attention is lost in sampling", "more points may help")
     return limit
 

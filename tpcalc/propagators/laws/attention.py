@@ -64,6 +64,7 @@ class AttentionKernels:
     has_diagonal = True
     is_linear = False
     resolution = 1e-7
+    matrices = MATRICES
 
     def __post_init__(self) -> None:
         for name, value in (("positions", self.positions), ("head_dim", self.head_dim)):

@@ -18,7 +18,7 @@ class LiftedKernels:
     block: BlockKernels
     size: int
 
-    resolution = 0.0
+    resolution, matrices = 0.0, ("mlp",)
     has_diagonal = property(lambda self: self.block.has_diagonal)
     is_linear = property(lambda self: self.block.is_linear)
 
@@ -46,7 +46,7 @@ class LiftedMaps:
 
     def tangents(self) -> dict[str, np.ndarray]:
         """theta of all matrices of the block, as one."""
-        return {"mlp": self.value(THETA)}
+        return dict.fromkeys(LiftedKernels.matrices, self.value(THETA))
 
     def push(self, kernel: str, moved: np.ndarray) -> np.ndarray:
         return self._of(kernel, 1) * moved
@@ -65,6 +65,7 @@ class SummedKernels:
     parts: tuple[GroupKernels, ...]
 
     size = property(lambda self: self.parts[0].size)
+    matrices = property(lambda self: sum((part.matrices for part in self.parts), ()))
     resolution = property(lambda self: max(part.resolution for part in self.parts))
     has_diagonal = property(lambda self: any(part.has_diagonal for part in self.parts))
     is_linear = property(lambda self: all(part.is_linear for part in self.parts))

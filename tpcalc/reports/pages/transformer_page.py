@@ -114,7 +114,7 @@ def _limit(results: TransformerResults) -> list[Block]:
         "A layer enters training through kernels, which map Gram matrices of the positions of sequences to Gram "
         "matrices. Means over one head are taken by scrambled Sobol points, several times: how the answers differ says "
         "how well they are known. The largest standard error is "
-        f"{math_number(float(np.max(results.limit.standard_error)), 2)}; two resolutions of layer time differ by "
+        f"{math_number(float(np.max(results.limit.standard_error)), 2)}; layer time leaves at most "
         f"{math_number(results.limit.discretization, 2)}."), limit_table(results)]
 
 
