@@ -28,7 +28,7 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
     layers = A.shape[0]
     z, gs, y, u, v = np.empty((b, m)), np.empty((b, m)), np.empty((b, m)), np.empty((b, m)), np.empty((b, m))
     t1, t2 = np.empty((b, m)), np.empty((b, m))
-    c_own, extra, hp, hmh = np.empty((b, b)), np.empty((b, b)), np.empty((m, m)), np.empty((m, m))
+    c_own, extra = np.empty((b, b)), np.empty((b, b))
     node = 0 if forward else layers
     if keep:
         store_rows(P[node], S[node], p, s, diagonal, m)
@@ -95,18 +95,30 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         # H = (I - P B)^-1 = I + (H P) B, and H P = P' - A: v H^T = v + (v B^T) (P' - A)^T
         times(p, B[layer], m, u)
         times_transposed(v, B[layer], m, z)
-        for k in range(m):
-            for j in range(m):
-                hp[k, j] = P[new, k, j] - A[layer, k, j]
-                # H M H^T = S' - eps^2 rho rho C for the earlier rows; S' row: eps^2 rho rho C + v H^T + u H M H^T
-                hmh[k, j] = S[new, k, j] - eps * eps * rho[k] * rho[j] * C[layer, k, j]
-        times_transposed(z, hp, m, t2)
-        times(u, hp, m, gs)  # P' = A + H P, row: A + p + u (H P)
-        for i in range(b):
-            for j in range(m):
-                v[i, j] += t2[i, j]
-                p[i, j] += y[i, j] + gs[i, j]
-        times(u, hmh, m, t2)
+        if b > 6:
+            hp = P[new, :m, :m] - A[layer, :m, :m]
+            v += np.dot(z, hp.T)
+            # P' = A + H P, row: A + p + u (H P)
+            p += y + np.dot(u, hp)
+            # H M H^T = S' - eps^2 rho rho C for the earlier rows; S' row: eps^2 rho rho C + v H^T + u H M H^T
+            hmh = np.empty((m, m))
+            for k in range(m):
+                for j in range(m):
+                    hmh[k, j] = S[new, k, j] - eps * eps * rho[k] * rho[j] * C[layer, k, j]
+            put(np.dot(u, hmh), t2, 0, 0)
+        else:
+            for i in range(b):
+                for j in range(m):
+                    total = 0.0
+                    for k in range(m):
+                        total += z[i, k] * (P[new, j, k] - A[layer, j, k])
+                    v[i, j] += total
+                    p[i, j] += y[i, j]
+                    t2[i, j] = 0.0
+                for k in range(m):
+                    for j in range(m):
+                        p[i, j] += u[i, k] * (P[new, k, j] - A[layer, k, j])
+                        t2[i, j] += u[i, k] * (S[new, k, j] - eps * eps * rho[k] * rho[j] * C[layer, k, j])
         if keep:
             # S'_tt = eps^2 rho^2 C_tt + M_tt + u (v H^T)^T + transpose + u H M H^T u^T
             gram(u, v, extra)
