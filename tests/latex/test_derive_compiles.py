@@ -10,7 +10,8 @@ from tpcalc.reports import cli
 from tpcalc.reports.pages.latex import compile_pdf, find_tex
 
 pytestmark = pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")
-LINES = ("", "--derivation", "--phi relu --optimizer adam", "--phi tanh --block mlp", "--net transformer")
+LINES = ("", "--derivation", "--phi relu --optimizer adam", "--phi tanh --block mlp", "--net transformer",
+         "--phi tanh --alpha 1/2 --gamma 1/2 --derivation")
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -20,6 +21,7 @@ def test_documents_compile(line: str, tmp_path: Path, capsys: pytest.CaptureFixt
     compile_pdf(tmp_path, str(find_tex()))
     log = (tmp_path / "report.log").read_text(encoding="latin-1")
     assert "\n! " not in log and "Overfull" not in log and "undefined" not in log.lower()
+    assert "Scaled formula" not in log
 
 
 def test_fragments_compile_in_an_article(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,9 +35,10 @@ def parts(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, dict[str, 
 @pytest.mark.parametrize("line, derived, reasons", [
     ("", PARTS[:4], {}),
     ("--block mlp --matrices 3", PARTS[:4], {}),
-    ("--phi tanh", (*PARTS[:2], *PARTS[4:]), {"recursion": "is not linear in kets"}),
+    ("--phi tanh", (*PARTS[:2], *PARTS[3:]), {"recursion": "is not linear in kets"}),
     ("--phi relu --optimizer adam", (*PARTS[:2], PARTS[4]), {
-        "recursion": "not linear in kets", PARTS[5]: "updates that are sums of outer products"}),
+        "recursion": "not linear in kets", PARTS[3]: "means over independent copies",
+        PARTS[5]: "updates that are sums of outer products"}),
     ("--phi tanh --block mlp --optimizer muon", ("program", PARTS[4]), {
         "kets": "Gram matrices", PARTS[5]: "sums of outer products"}),
     ("--net transformer --head-dim 2", ("program",), {"kets": "kets are of one coordinate"})])
@@ -55,6 +56,7 @@ def test_the_parts_are_what_library_calls_give(capsys: pytest.CaptureFixture[str
     program = tp.program(net, tp.SGD(0.5), tp.DepthScaling())
     assert found["program"]["text"] == str(program) and found["program"]["latex"] == program.latex()
     assert found["kets"]["latex"] == tp.kets(program).latex()
+    assert found[PARTS[3]]["latex"] == tp.depth_limit(tp.kets(program)).latex()
     assert found[PARTS[5]]["latex"] == derive_densities(net).latex()
     net = tp.Transformer(positions=3, phi="relu")
     found = parts(capsys, "--net transformer --positions 3 --phi relu")
