@@ -225,3 +225,12 @@ def test_gradients_that_would_be_lost_are_refused() -> None:
             tp.program(tp.Transformer(positions=2, attention=attention, mlp=None), tp.SGD(), tp.DepthScaling())
     with pytest.raises(ValueError, match="without positions"):
         tp.ResNet(block=lambda b: b.other(b.x))
+
+
+def test_norms_of_two_coordinates_are_refused_in_blocks_of_ones_own_too() -> None:
+    for head_dim in (1, 2):
+        with pytest.raises(ValueError, match=f"qk_norm: got True with head_dim={head_dim}"):
+            tp.Transformer(head_dim=head_dim, qk_norm=True)
+        with pytest.raises(ValueError, match=f"qk_norm: got True with head_dim={head_dim}"):
+            tp.theory.softmax_attention(head_dim, sp.Rational(1, 2), qk_norm=True)
+    tp.theory.softmax_attention(3, sp.Rational(1, 2), qk_norm=True)

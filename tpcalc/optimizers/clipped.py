@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import ClassVar, Sequence
 
 import numpy as np
 import sympy as sp
@@ -53,13 +53,13 @@ class Clipped:
     (1.0802, 0.2465)
     """
 
+    updates_are: ClassVar[str] = "clipped"
     opt: Optimizer
     norm: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.opt, Clipped):
-            require_optimizer(self.opt)
-        if isinstance(self.opt, Clipped) or kind_of_updates(self.opt) not in ("linear", "entrywise"):
+        require_optimizer(unclipped(self.opt))
+        if kind_of_updates(self.opt) not in ("linear", "entrywise"):
             raise ValueError(f"opt: got {short(self.opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
 
@@ -79,3 +79,8 @@ class Clipped:
         found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),
                                   Assign(SIZE[t], size), Assign(clip, limit / sp.Max(limit, SIZE[t]))]
         return found, [one.scaled(clip) for one in layer], [one.scaled(clip) for one in ends]
+
+
+def unclipped(opt: Optimizer | Clipped) -> Optimizer:
+    """What sees the gradients, clipped or not."""
+    return opt.opt if isinstance(opt, Clipped) else opt

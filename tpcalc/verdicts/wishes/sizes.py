@@ -24,7 +24,6 @@ from ...limits.eigenspaces import NoStreams
 from ...orders import Affine, Exponent
 from ...orders.polytope import Point, Polytope
 from ...optimizers import SGD
-from ...models import ResNet
 
 INIT = ("x at initialization", "h at initialization", "f at initialization")
 CHANGES = {"change of x": "dx", "change of h": "dh", "change of f": "df"}
@@ -229,7 +228,7 @@ class DepthSizes(PowerSizes):
             return reader, _before(reader)
         if what is not None:
             return Reader(there.after(2, what), there.source), _of_matrix(there.alone(what), what)
-        solution = there.decided() if isinstance(self.net, ResNet) else there.after(2)
+        solution = there.after(2) if self.net.positions else there.decided()
         reader = Reader(solution, there.source)
         found = _in_training(reader.read(there.exact, at_first=False))
         growing = solution.growing(solution.steps - 1) if solution.grows else []
