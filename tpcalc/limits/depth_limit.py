@@ -19,11 +19,11 @@ from ..errors import Divergence, NotCovered
 from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
-from .outputs import computed_scalars
 from .obstacle import Obstacle, obstacle
 from ..orders.counting import Orders, settled_orders
 from ..orders.region import Region
 from ..orders.said import in_names_of
+from ..programs.language import LossDerivative
 from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
 from ..orders.quantities import Quantity
@@ -302,3 +302,9 @@ def exact_parameters(values: Mapping[str, Number], parameters: Iterable[sp.Symbo
         if not number.is_number or number.is_real is not True:
             raise ValueError(f"{parameter}: got {number}; expected a real number")
     return numbers
+
+
+def computed_scalars(recursion: RecursionEquations) -> tuple[str, ...]:
+    """The names of the scalars that a program computes, those of held-out inputs too, but for loss derivatives."""
+    return tuple(dict.fromkeys(e.target.name for e in recursion.equations
+                               if e.kind == "scalar" and not e.value.has(LossDerivative)))

@@ -9,7 +9,7 @@ from .._checks import short
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
 from ..propagators.muon import CERTAIN, NOTHING
-from ..optimizers.clipped import unclipped
+from ..optimizers.updates import unclipped
 from ..programs.blocks import matrix
 from ..data.losses import derivative
 from ..optimizers.normalized import norm_of

@@ -14,7 +14,7 @@ from ..programs.indices import L, l, t
 from ..programs.language import Family, Matrix, Scalar
 from ..programs.program import Assign, Loop, Statement
 from ..programs.trainable import Trainable
-from .updates import Optimizer, kind_of_updates, require_optimizer
+from .updates import Optimizer, kind_of_updates, require_optimizer, unclipped
 
 SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "gradnorm"), Family(Scalar, "clip")
 
@@ -79,8 +79,3 @@ class Clipped:
         found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),
                                   Assign(SIZE[t], size), Assign(clip, limit / sp.Max(limit, SIZE[t]))]
         return found, [one.scaled(clip) for one in layer], [one.scaled(clip) for one in ends]
-
-
-def unclipped(opt: Optimizer | Clipped) -> Optimizer:
-    """What sees the gradients, clipped or not."""
-    return opt.opt if isinstance(opt, Clipped) else opt

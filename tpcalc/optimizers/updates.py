@@ -46,6 +46,11 @@ def kind_of_updates(opt: Any) -> str:
     return "spectral" if opt.direction(lambda k: Outer(u[k], v[k]), t).has(Spectral) else "entrywise"
 
 
+def unclipped(opt: Any) -> Any:
+    """The optimizer that sees the gradients, clipped or not."""
+    return opt.opt if getattr(opt, "updates_are", None) == "clipped" else opt
+
+
 def schedule_rates(opt: Optimizer) -> tuple[Scalar, ...]:
     """The learning rates that the program is given: those of a schedule."""
     return (ETA[t],) if isinstance(opt.lr, tuple) else ()

@@ -14,13 +14,13 @@ from ..scaling import DepthScaling, Parametrization, Scaling
 from .degenerate_positions import require_choices
 from .builders import require_embedding_readout, require_vectors_taken
 from .by_parameter import with_exponents
-from ..optimizers.clipped import Clipped, unclipped
+from ..optimizers.clipped import Clipped
 from ..models.networks import NETWORKS, Network, ResNet
 from ..optimizers.sgd import SGD
 from ..data.sequences import Sequences
 from ..data.task import Task
 from ..data.text import Text
-from ..optimizers.updates import Optimizer, require_optimizer
+from ..optimizers.updates import Optimizer, require_optimizer, unclipped
 
 
 @dataclass(frozen=True)

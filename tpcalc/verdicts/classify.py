@@ -17,14 +17,14 @@ from ..models import ResNet, Transformer
 from ..models.network import Network
 from ..training.builders import require_vectors_taken
 from ..training.by_parameter import exponents_of_powers, require_what_is_counted, settings_in_layers
-from ..optimizers.clipped import Clipped, unclipped
+from ..optimizers.clipped import Clipped
 from ..programs.program import Program
-from ..optimizers.updates import Optimizer
+from ..optimizers.updates import Optimizer, unclipped
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates
-from .counted import WIDE, BranchesApart, FromZero, apart_of
+from .counted import WIDE, BranchesApart, FromZero, apart_of, require_frozen_embedding_readout
 from .counting import OwnLayers, training_terms
-from .exponents import in_every_depth, region_of, require_frozen_embedding_readout
+from .exponents import in_every_depth, region_of
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
@@ -127,7 +127,7 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         return _of_program(net, scale, opt, many)
     require_frozen_embedding_readout(net)
     require_vectors_taken(net, inside, scale)
-    counted = without_post_norms(net)
+    counted = net if net.is_usual else without_post_norms(net)
     try:
         moved = without_clipping(counted, optimizer, scale) if isinstance(optimizer, Clipped) else scale
         judge = of_transformer if net.positions else _of_resnet

@@ -100,6 +100,18 @@ def apart_of(net: Judged) -> dict[str, sp.Expr]:
     return {name: net.apart[home] for name, home in carried(net).homes.items() if name in net.trained_of_block}
 
 
+def require_frozen_embedding_readout(net: Judged | Program) -> None:
+    """Raise ``ValueError`` for trained embedding and readout: no depth scaling touches their updates, f moves
+    whatever it is."""
+    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
+        net, Program) else net.train_embedding_readout
+    if trained:
+        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
+                         "is, which says nothing of their updates; expected a net with frozen embedding and readout")
+    if not isinstance(net, Program):
+        net.require_counted()
+
+
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     """The training whose powers of L are those of ``net``'s, each matrix under its own name.
 

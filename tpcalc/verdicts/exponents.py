@@ -21,6 +21,7 @@ from ..optimizers import SGD
 from ..models.network import Network
 from ..training.builders import program
 from ..programs.program import Assign, Program, mapped
+from .counted import require_frozen_embedding_readout
 from .counting import ALPHA, GAMMA, Counting, OwnLayers
 from .ket_exponents import rate_of
 from .sizes import Exponents
@@ -187,18 +188,6 @@ def _form_through(points: Sequence[Point], values: Sequence[Exponent]) -> Expone
         slopes = [Fraction(int(x.p), int(x.q)) for x in solved]
     constant = heights[0] - sum((a * x for a, x in zip(slopes, points[0])), Fraction(0))
     return Exponent.single(Affine(tuple(slopes), constant))
-
-
-def require_frozen_embedding_readout(net: Counted) -> None:
-    """Raise ``ValueError`` for trained embedding and readout: no depth scaling touches their updates, f moves
-    whatever it is."""
-    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
-        net, Program) else net.train_embedding_readout
-    if trained:
-        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
-                         "is, which says nothing of their updates; expected a net with frozen embedding and readout")
-    if not isinstance(net, Program):
-        net.require_counted()
 
 
 def in_every_depth(regime: OwnLayers, size: int) -> Exponents:

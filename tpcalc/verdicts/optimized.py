@@ -13,11 +13,11 @@ from ..scaling import Parametrization, Scaling
 from ..optimizers import SGD, SignSGD
 from ..programs.algebra import power_of
 from ..training.builders import program
-from ..optimizers.clipped import Clipped, unclipped
+from ..optimizers.clipped import Clipped
 from ..optimizers.faithful import direction_power, optimizer_name
 from ..optimizers.names import BY_NAME
 from ..programs.language import Member
-from ..optimizers.updates import Optimizer, require_optimizer
+from ..optimizers.updates import Optimizer, require_optimizer, unclipped
 from .counted import Judged
 from .counting import Counting, training_terms
 

@@ -12,9 +12,8 @@ from ...asymptotics import CHANGE, KET, SCALAR, Unknown
 from ...asymptotics.cells import FAR
 from ...asymptotics.explain import RULES, named
 from ...asymptotics.values import LARGE, unit_directions, towards
-from ..counted import Judged
+from ..counted import Judged, require_frozen_embedding_readout
 from ..counting import ALPHA, Counting, in_symbols, symbols_of
-from ..exponents import require_frozen_embedding_readout
 from ..ket_exponents import Reader, exponent_of_value, larger, rate_of
 from ..second_order import block_jet
 from ..sizes import Exponents
