@@ -86,3 +86,20 @@ def test_numbers_out_of_range_are_refused(given: dict, said: str) -> None:
 def test_entrywise_optimizers_are_values() -> None:
     assert tp.Adam(0.5) == tp.Adam(0.5) and hash(tp.Adam([0.1, 0.2])) == hash(tp.Adam(np.array([0.1, 0.2])))
     assert tp.SignSGD([0.1, 0.2]) == tp.SignSGD((0.1, 0.2)) != tp.SignSGD()
+
+
+POSITIVE = sp.Symbol("s", positive=True)
+
+
+@pytest.mark.parametrize("opt, name, value", [
+    (tp.Adam, "eps", -POSITIVE), (tp.Shampoo, "eps", -POSITIVE), (tp.SOAP, "beta1", -POSITIVE),
+    (tp.Adam, "beta1", 1 + POSITIVE), (tp.Lion, "beta2", sp.Symbol("b", real=True)**2 + 1),
+    (tp.Shampoo, "beta2", 1 + POSITIVE), (tp.AdamW, "weight_decay", -POSITIVE)])
+def test_symbols_that_are_out_of_range_whatever_they_are(opt: Any, name: str, value: sp.Expr) -> None:
+    with pytest.raises(ValueError, match=rf"{name}: got .*expected a number of at least 0"):
+        opt(**{name: value})
+
+
+def test_symbols_that_may_be_in_range() -> None:
+    assert tp.Adam(eps=POSITIVE, beta1=POSITIVE).beta1 == POSITIVE == tp.SOAP(eps=POSITIVE).eps
+    assert tp.Shampoo(beta2=sp.Integer(1)).beta2 == 1

@@ -15,6 +15,8 @@ import tpcalc as tp
 from models.test_hidden_width import ALPHA, DEPTH, GAMMA, SCALE, held_against_rectangles
 from support.plain.transformer import PlainTransformer
 from support.plain.whole_matrices import DIRECTIONS, step_of
+from tpcalc.lowering.source import Lowered
+from tpcalc.optimizers import soap
 from tpcalc.optimizers.polar import polar
 from tpcalc.optimizers.spectral import in_whole
 from tpcalc.optimizers.updates import kind_of_updates
@@ -226,3 +228,20 @@ def test_printed_parts_are_those_of_wholes() -> None:
         assert ("; " in lines[0]) and "; " not in lines[-1] and r"\right)_{2}" in program.latex()
         one = tp.program(tp.ResNet("tanh", "mlp"), opt, SCALE)
         assert "[1]" not in str(one) and r"\right)_{1}" not in one.latex()
+
+
+def test_what_is_known_of_earlier_steps_is_not_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eigenvectors of a step are found once in a run, two sides of a matrix, and outputs are those of finding all."""
+    task, found = tp.Task(np.random.default_rng(3).normal(size=(5, 2, 3)), np.ones((5, 2, 1))), []
+    opt, made = tp.SOAP(0.1, eps=0.1), soap.eigenvectors
+    monkeypatch.setattr(soap, "eigenvectors", lambda *given, **named: found.append(1) or made(*given, **named))
+    outputs, counts = [], []
+    for forgets in (False, True):
+        if forgets:
+            monkeypatch.setattr(Lowered, "beside", lambda self, at, node: at)  # every step by itself
+        found.clear()
+        outputs.append(tp.train(tp.ResNet("tanh", "mlp"), task, opt, tp.DepthScaling(), 2, 32, method="dense").outputs)
+        counts.append(len(found))
+    updates, matrices = task.steps, 4
+    assert counts == [2 * matrices * updates, matrices * updates * (updates + 1)]
+    np.testing.assert_allclose(*outputs, rtol=0, atol=1e-12)
