@@ -1,5 +1,5 @@
 """What a node is decides what is done with it by a method of its class, or by a registry: not by asking for one class
-after the other."""
+after the other. A folder has few files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Iterator
 
+import pytest
+
 import tpcalc as tp
 
 PACKAGE = Path(tp.__file__).parent
+ROOT = Path(__file__).parents[1]
 MOST = 2  # questions for the class of one value, one after the other
+FILES = 24  # in a folder, so that a folder is read at a glance
 
 
 def asked(test: ast.expr) -> str | None:
@@ -65,3 +69,10 @@ def test_the_walk_sees_chains() -> None:
     assert longest(written_as_elif) == longest(one_by_one) == 3
     assert longest("if isinstance(a, A):\n    x = 1\nelif isinstance(b, B):\n    x = 2\n") == 1
     assert longest("if not isinstance(a, A):\n    raise TypeError\nif isinstance(a, B):\n    x = 2\n") == 1
+
+
+@pytest.mark.skipif(not (ROOT / "proofs").is_dir(), reason="no checkout")
+def test_folders_are_read_at_a_glance() -> None:
+    folders = Counter(path.parent for name in ("tpcalc", "proofs", "tests") for path in (ROOT / name).rglob("*.py"))
+    assert len(folders) > 60
+    assert {folder.relative_to(ROOT).as_posix(): n for folder, n in folders.items() if n > FILES} == {}

@@ -64,7 +64,7 @@ def test_architecture_says_where_things_are() -> None:
             for name in re.findall(r"`(\w+)`", named):
                 assert re.search(rf"\b(def|class) {name}\b", text), f"{name} is not in {path}"
     plain = re.findall(r"`(\w+\.py)`", section)
-    assert len(plain) >= 4 and all((ROOT / "tests" / "support" / name).exists() for name in plain)
+    assert len(plain) >= 4 and all((ROOT / "tests" / "support" / "plain" / name).exists() for name in plain)
 
 
 def test_the_guide_has_the_extras_that_there_are() -> None:

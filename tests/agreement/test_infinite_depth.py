@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from scipy import stats
-from support.extrapolated import particle_outputs
+from support.references.extrapolated import particle_outputs
 
 import tpcalc as tp
 from tpcalc.programs.blocks import Branch

@@ -7,8 +7,8 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from support.closeness import assert_close
-from support.dense_loop import tanh_mlp
-from support.particles_loop import tanh_particles
+from support.plain.dense_loop import tanh_mlp
+from support.plain.particles_loop import tanh_particles
 from support.timing import best
 
 import tpcalc as tp

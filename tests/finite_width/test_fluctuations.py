@@ -13,7 +13,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.depth_extrapolation import infinite_depth
+from support.references.depth_extrapolation import infinite_depth
 from tpcalc.finite_width import fluctuations
 from tpcalc.finite_width.fluctuations import SMALL, Fluctuations, next_order
 

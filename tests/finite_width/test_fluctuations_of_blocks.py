@@ -8,7 +8,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.many_block_networks import drawn, outputs
+from support.plain.many_block_networks import drawn, outputs
 from tpcalc.action.tilted_densities import KAPPA, SOURCES, THETA, derive_pair_action
 from tpcalc.finite_width.tilted import series_in_tilt, tilted_network
 from tpcalc.finite_width.tilted_block import BlockDensity

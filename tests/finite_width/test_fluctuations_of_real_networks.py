@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from support.many_networks import outputs
+from support.plain.many_networks import outputs
 
 WIDTHS, NETWORKS = (32, 64), 4000
 LOSSES = ("mse", "logistic", "softmax")

@@ -9,7 +9,7 @@ import pytest
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.overlap_action import training
+from support.references.overlap_action import training
 from tpcalc.finite_width.loss_series import loss_series
 from tpcalc.finite_width.tilted import series_in_tilt, base_solution, tilted_network
 from tpcalc.finite_width.tilted_determinant import LayersGradient

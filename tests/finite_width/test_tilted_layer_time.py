@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from support.nightly import few
 from support.closeness import assert_close
-from support.depth_extrapolation import infinite_depth as extrapolated
+from support.references.depth_extrapolation import infinite_depth as extrapolated
 from tpcalc.kernels import tilted
 from tpcalc.propagators import layer_time
 from tpcalc.finite_width import tilted_limit

@@ -7,7 +7,7 @@ import pytest
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.dense_loop import linear
+from support.plain.dense_loop import linear
 from support.read_dense import read_dense
 
 RNG = np.random.default_rng(0)

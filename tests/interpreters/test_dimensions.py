@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.plain_training import PlainTraining
+from support.plain.training import PlainTraining
 from reference.conditioned import run_conditioned
 from reference.particles import run_particles
 from tpcalc.interpreters import check_steps, read_program_coefficients, run_program

@@ -11,7 +11,7 @@ import sympy as sp
 import tpcalc as tp
 from support.nightly import few
 from support.closeness import assert_close
-from support.plain_training import PlainTraining, drawn
+from support.plain.training import PlainTraining, drawn
 from tpcalc.interpreters import run_program
 from tpcalc.programs.language import Family, Matrix, MatVec, NonlinearOuter, Outer, Transpose, Vector
 from tpcalc.programs.program import Assign, Program

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from support.depth_extrapolation import infinite_depth as extrapolated
-from support.overlap_action import training
+from support.references.depth_extrapolation import infinite_depth as extrapolated
+from support.references.overlap_action import training
 from tpcalc.finite_width import tilted_limit
 from tpcalc.finite_width.fluctuations import Fluctuations
 

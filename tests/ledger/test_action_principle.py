@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -10,10 +9,10 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from support.proofs_module import proofs_module
 from tpcalc.action.action import Along, Field, Inner, Kernel, Saddle, dt, x
 from tpcalc.action.densities import derive_densities_of_kernels
 from tpcalc.ledger import check_entry, entry
-from tpcalc.ledger.catalogue import package as _package
 
 
 @pytest.fixture(autouse=True)
@@ -55,14 +54,14 @@ def test_an_acausal_saddle_changes_the_statement(monkeypatch: pytest.MonkeyPatch
     ("a matrix used twice", "multiplies two vectors"), ("outputs with a mean", "mean that is not zero"),
     ("Adam", "tp.SGD"), ("alpha = 1", "nothing closes on kernels")])
 def test_what_is_not_covered_is_refused_for_its_reason(what: str, reason: str) -> None:
-    refusals = importlib.import_module(f"{_package().__name__}.tpcalc.action_principle").refusals()
+    refusals = proofs_module("tpcalc.action_principle").refusals()
     with pytest.raises(ValueError, match=reason):
         refusals[what]()
 
 
 def test_a_case_that_goes_through_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The evidence counts refusals: it fails where one of what is not covered is computed all the same."""
-    principle = importlib.import_module(f"{_package().__name__}.tpcalc.action_principle")
+    principle = proofs_module("tpcalc.action_principle")
     monkeypatch.setattr(principle, "simulated", lambda: (np.zeros(3), np.full(3, np.inf)))  # it takes long
     cases = {"'pre_nonlin' blocks": principle.refusals()["'pre_nonlin' blocks"], "Adam": lambda: "a number"}
     monkeypatch.setattr(principle, "refusals", lambda: cases)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger.catalogue import package as _package
+from support.proofs_module import proofs_module
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 HALF = sp.Rational(1, 2)
-
-
-def proofs_module(name: str) -> Any:
-    return importlib.import_module(f"{_package().__name__}.{name}")
 
 
 @pytest.mark.parametrize("module, name, wrong", [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from tpcalc.ledger.catalogue import package as _package
+from support.proofs_module import proofs_module
 
 
 def module(name: str) -> Any:
-    return importlib.import_module(f"{_package().__name__}.depthwise_transfer.{name}")
+    return proofs_module(f"depthwise_transfer.{name}")
 
 
 def letter_of(one: Any) -> str | None:
@@ -181,7 +180,7 @@ def test_covariances_of_kernels_tell_nodes_apart() -> None:
 
 def test_every_numbered_equation_of_the_paper_is_counted() -> None:
     """Those that have no entry yet are counted as missing."""
-    numbered = importlib.import_module(f"{_package().__name__}._numbered")
+    numbered = proofs_module("_numbered")
     counted = numbered.NUMBERED["Depthwise Hyperparameter Transfer in Residual Networks"]
     assert {f"({number})" for number in range(1, 142)} <= set(counted)
     assert counted["(67)"] == ("depthwise_transfer/field_derivatives",)

@@ -137,8 +137,9 @@ def numbers_agree_to_round_off(ledger: Ledger) -> None:
 
 @pytest.mark.skipif(not (ROOT / "proofs").is_dir(), reason="no checkout")
 def test_keys_are_the_files() -> None:
-    files = {f"{path.parent.name}/{path.stem}" for path in (ROOT / "proofs").glob("*/*.py") if path.stem[0] != "_"}
-    assert set(keys()) == files == set(entries())
+    """Paper and file, whatever folders are between; no two files have the same key."""
+    paths = [path.relative_to(ROOT / "proofs") for path in (ROOT / "proofs").glob("*/**/*.py") if path.stem[0] != "_"]
+    assert keys() == sorted(f"{path.parts[0]}/{path.stem}" for path in paths) == list(entries())
 
 
 def test_unknown_keys() -> None:

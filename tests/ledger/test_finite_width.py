@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +10,12 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.proofs_module import proofs_module
 from tpcalc.ledger import check_entry, entry
-from tpcalc.ledger.catalogue import package as _package
 
 
 def module(name: str) -> Any:
-    return importlib.import_module(f"{_package().__name__}.tpcalc.{name}")
+    return proofs_module(f"tpcalc.{name}")
 
 
 @pytest.mark.parametrize("location", [(0, 1), (1, 2), (3, 2)])

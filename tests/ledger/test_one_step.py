@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.ledger.catalogue import package as _package
+from support.proofs_module import proofs_module
 
 
 def module(name: str) -> Any:
-    return importlib.import_module(f"{_package().__name__}.depthwise_transfer.{name}")
+    return proofs_module(f"depthwise_transfer.{name}")
 
 
 def test_reference_values() -> None:

@@ -1,21 +1,15 @@
 """The checks of real entries have teeth: spoil one thing, and the entry fails."""
 
-import importlib
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.proofs_module import proofs_module
 from tpcalc.ledger import Entry, Equation, Equations, check_entry, entry
-from tpcalc.ledger.catalogue import package as _package
 from tpcalc.ledger.proof import unreached
-
-
-def proofs_module(name: str) -> Any:
-    return importlib.import_module(f"{_package().__name__}.{name}")
 
 
 def spoiled_statement(one: Entry, wrong: int) -> Entry:

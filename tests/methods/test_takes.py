@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 from itertools import product
+from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 
 import tpcalc as tp
 from tpcalc.methods.choice import ALIASES
-from tpcalc.methods.takes import BLOCKS, EVERY, TAKES, UPDATES, updates_of
+from tpcalc.methods.takes import BLOCKS, EVERY, SIZES, TAKES, UPDATES
+from tpcalc.optimizers.updates import kind_of_updates
 
 TASK = tp.Task([[[1.0], [0.3]]] * 3, [[[1.0], [-0.7]]] * 3)
 OPTIMIZERS = (tp.SGD(0.5), tp.SGD(0.5, momentum=0.5), tp.Muon(0.3), tp.Shampoo(0.3), tp.SOAP(0.3),
@@ -32,7 +34,7 @@ def problems() -> Iterator[tp.Problem]:
 def says_table(name: str, problem: tp.Problem) -> bool:
     takes, sizes = TAKES[name], ("finite", "infinite")
     return (takes.depth == sizes[problem.layers is None] and takes.width == sizes[problem.neurons is None]
-            and updates_of(problem) in takes.updates
+            and kind_of_updates(problem.opt) in takes.updates
             and (takes.exponents == "by matrix" or isinstance(problem.scale, tp.DepthScaling))
             and (takes.powers_of_n == "any" or problem.is_mup)
             and (takes.blocks != "linear" or problem.net.is_plain)
@@ -72,8 +74,7 @@ def test_what_a_refusal_expects_takes_the_problem() -> None:
 
 def test_every_trait_has_words() -> None:
     assert set(TAKES) == set(ALIASES) and {one.blocks for one in TAKES.values()} == set(BLOCKS)
-    assert set(EVERY) == set(UPDATES) == {updates_of(tp.Problem(tp.ResNet(), TASK, opt, SCALES[0], 4))
-                                          for opt in OPTIMIZERS}
+    assert set(EVERY) == set(UPDATES) == {kind_of_updates(opt) for opt in OPTIMIZERS}
     rows = tp.methods.coverage().rows
     assert [row["method"] for row in rows] == list(TAKES)
     traits = {field.name for field in fields(TAKES["dense"])} - {"of_muon"}
@@ -87,3 +88,21 @@ def test_every_trait_has_words() -> None:
 def test_refusals_say_what_the_optimizer_is(opt: Any, said: str) -> None:
     with pytest.raises(tp.NotCovered, match=f"'reflection' takes a tp.SGD or a tp.Muon, whose .*; expected {said}"):
         tp.train(tp.ResNet(), TASK, opt, tp.DepthScaling(), 4, method="reflection")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/coverage.md"])
+def test_pages_have_the_table_that_is_printed(page: str) -> None:
+    assert f"\n\n{tp.methods.coverage().markdown}\n\n" in (Path(__file__).parents[2] / page).read_text()
+
+
+def test_the_table_by_network_is_what_methods_take() -> None:
+    """Of an optimizer without a row of its own, that of any network stands for every kind of network."""
+    kinds = {"one matrix a block, linear": NETWORKS[0], "blocks that close on kernels": NETWORKS[2]}
+    *rows, anywhere = tp.methods.coverage().by_network
+    for (kind, net), opt, size in product(kinds.items(), OPTIMIZERS, SIZES):
+        width, depth = (tp.oo if one == "infinite" else 4 for one in size)
+        found = tp.methods.table(tp.Problem(net, TASK, opt, SCALES[0], depth, width))
+        own = [row for row in rows if row["network"] == kind and row["optimizer"] == UPDATES[kind_of_updates(opt)]]
+        said = set(re.findall(r"`(\w+)`", (own or [anywhere])[0][SIZES[size]]))
+        taken = {row.name for row in found.rows if row.refusal is None}
+        assert taken and taken <= said

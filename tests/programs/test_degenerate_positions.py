@@ -149,3 +149,25 @@ def test_optimizers_from_elsewhere_are_told_by_what_they_do() -> None:
     with pytest.raises(ValueError, match="alike"):
         tp.Problem(tp.Transformer(positions=3), alike(0), Cubed(True), SCALE, 2, 32)
     tp.Problem(tp.Transformer(positions=3), alike(0), Cubed(False), SCALE, 2, 32)
+
+
+@pytest.mark.parametrize("norm, said", [("rms", "alike after the norm"), (None, "alike, differing")])
+def test_softmax_in_a_block_of_ones_own_has_no_choice_either(norm: str | None, said: str) -> None:
+    """What chooses is read off the layer's statements, not off the network's options."""
+    def halved(b: tp.Branch) -> sp.Expr:
+        return tp.theory.softmax_attention(2, sp.Rational(1, 2))(b) / 2
+
+    for options in ({"attention": halved, "mlp": None}, {"attention": halved}):
+        with pytest.raises(tp.NotCovered, match=f"at step 0 all positions of every sequence are {said}"):
+            tp.Problem(tp.Transformer(head_dim=2, positions=3, norm=norm, **options), alike(0), tp.SignSGD(), SCALE, 2)
+        tp.Problem(tp.Transformer(head_dim=2, positions=3, norm=norm, **options), alike(0), tp.SGD(), SCALE, 2)
+
+
+def test_shared_keys_of_a_block_of_ones_own_have_no_direction_at_eps_0() -> None:
+    def shared(b: tp.Branch) -> sp.Expr:
+        return tp.theory.softmax_attention(2, sp.Rational(1, 2), queries_per_key=2)(b)
+
+    net, task = tp.Transformer(head_dim=2, positions=3, attention=shared), tp.Sequences(*drawn())
+    with pytest.raises(tp.NotCovered, match="heads that share keys"):
+        tp.Problem(net, task, tp.Adam(eps=0), SCALE, 2)
+    tp.Problem(net, task, tp.Adam(eps=0.1), SCALE, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy as sp
-from support.extrapolated import extrapolated, one_round
+from support.references.extrapolated import extrapolated, one_round
 
 import tpcalc as tp
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from support.overlap_values import number
+from support.references.overlap_values import number
 
 import tpcalc as tp
 from tpcalc.action.action import a, at, b

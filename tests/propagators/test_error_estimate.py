@@ -10,8 +10,8 @@ import sympy as sp
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 import tpcalc as tp
-from support.limit_reference import finite_outputs, limit_outputs
-from support.series_reference import series_outputs
+from support.references.limit_reference import finite_outputs, limit_outputs
+from support.references.series_reference import series_outputs
 from tpcalc.errors import Divergence
 from tpcalc.propagators import collocation
 from tpcalc.propagators.collocation import solve_limit

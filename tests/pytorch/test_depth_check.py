@@ -11,7 +11,7 @@ import tpcalc as tp
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.torch_models")
 
 
 def adam(model: Any) -> Any:

@@ -10,7 +10,7 @@ import sympy as sp
 
 torch = pytest.importorskip("torch")
 
-from support.many_transformers import attention, normed, perceptron  # noqa: E402
+from support.pytorch.many_transformers import attention, normed, perceptron  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
 from drawn.position_blocks import HALF, DrawnTransformer  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.torch_models")
 
 SIZES = [(layers, n) for layers in (4, 16) for n in (64, 256)]
 BATCH = torch.randn(16, 5, generator=torch.Generator().manual_seed(1))

@@ -10,7 +10,7 @@ import sympy as sp
 
 torch = pytest.importorskip("torch")
 
-from support.many_transformers import logs_of_sizes  # noqa: E402
+from support.pytorch.many_transformers import logs_of_sizes  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
 from drawn.measured_powers import measured_power  # noqa: E402

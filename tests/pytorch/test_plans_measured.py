@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.reading_models")
-usual = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.reading_models")
+usual = pytest.importorskip("support.pytorch.torch_models")
 
 pytestmark = pytest.mark.slow
 MODELS = {"GPT": lambda depth, n: usual.GPT(depth, n), "residual MLP": lambda depth, n: usual.ResMLP(depth, n),

@@ -11,7 +11,7 @@ from tpcalc.tune.recipe import named_recipe
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.torch_models")
 
 NAMES = tuple(tp.named_recipes())
 SOLVED = ("adamw", "sgd", "muon")  # optimizers of recipes that are solved for one

@@ -11,7 +11,7 @@ import sympy as sp
 torch = pytest.importorskip("torch")
 
 from support.nightly import few  # noqa: E402
-from support.many_transformers import before_and_changes, logs_of_sizes  # noqa: E402
+from support.pytorch.many_transformers import before_and_changes, logs_of_sizes  # noqa: E402
 
 from tpcalc.interpreters.dense import run_dense  # noqa: E402
 from tpcalc.scaling import DepthScaling  # noqa: E402

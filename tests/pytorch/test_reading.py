@@ -13,8 +13,8 @@ import tpcalc as tp
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.reading_models")
-usual = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.reading_models")
+usual = pytest.importorskip("support.pytorch.torch_models")
 claims = pytest.importorskip("tpcalc.torch.reading.claims")
 building = pytest.importorskip("tpcalc.torch.reading.building")
 checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint

@@ -11,7 +11,7 @@ from tpcalc.groups import plan_shapes
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.torch_models")
 LONGEST = 420
 
 

@@ -12,7 +12,7 @@ import sympy as sp
 torch = pytest.importorskip("torch")
 
 from support.nightly import few  # noqa: E402
-from support.many_transformers import attention, before_and_changes, normed, times  # noqa: E402
+from support.pytorch.many_transformers import attention, before_and_changes, normed, times  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
 from drawn.measured_powers import measured_power  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.torch_models")
 few_of = pytest.importorskip("support.nightly").few_of
 nn = torch.nn
 

@@ -11,7 +11,7 @@ import tpcalc as tp
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-models = pytest.importorskip("support.torch_models")
+models = pytest.importorskip("support.pytorch.torch_models")
 
 
 def trained(model: Any, optimizer: Any, batch: Any, steps: int = 6) -> list[float]:

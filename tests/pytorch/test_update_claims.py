@@ -12,8 +12,8 @@ import tpcalc as tp
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
-read_models = pytest.importorskip("support.reading_models")
-usual = pytest.importorskip("support.torch_models")
+read_models = pytest.importorskip("support.pytorch.reading_models")
+usual = pytest.importorskip("support.pytorch.torch_models")
 few_of = pytest.importorskip("support.nightly").few_of
 update_claims = pytest.importorskip("tpcalc.torch.update_claims")
 

@@ -11,7 +11,7 @@ for package in ("transformers", "timm", "x_transformers", "torchvision"):
     pytest.importorskip(package)
 
 import tpcalc.torch as tpt  # noqa: E402
-from support import zoo  # noqa: E402
+from support.pytorch import zoo  # noqa: E402
 
 pytestmark = pytest.mark.zoo
 PINNED = (Path(__file__).parent / "zoo_roles.txt").read_text(encoding="utf-8").splitlines()

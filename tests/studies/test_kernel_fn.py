@@ -20,7 +20,7 @@ import tpcalc as tp
 from tpcalc.propagators.laws.initial_overlaps import InitialLayers, Overlaps, by_steps
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
-from tpcalc.proofs.depthwise_transfer._real_kernels import real_kernels
+from tpcalc.proofs.depthwise_transfer.networks._real_kernels import real_kernels
 
 REFERENCE = Path(__file__).parent.parent / "references" / "neural_tangents_kernels.json"
 PRE = tp.ResNet("relu", "pre_nonlin")

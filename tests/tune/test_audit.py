@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -251,3 +252,12 @@ def test_audits_by_matrix_have_both_regimes() -> None:
     assert charged is not None and (found.called, charged.name) == tuple(
         tp.classify(one, net=net).name for one in exponents)
     assert charged.matrices["W2"].gamma == 1 and found.verdict.matrices["W2"].gamma == 0
+
+
+@pytest.mark.parametrize("opt", [tp.Adam(), tp.Shampoo(), tp.SOAP()], ids=repr)
+def test_an_eps_of_0_is_not_one_of_order_one(opt: Any) -> None:
+    """Of an optimizer that is given with none there is nothing to change, and nothing that outgrows gradients."""
+    found, fixed = tp.audit(-1, 0, opt), tp.audit(-1, 0, replace(opt, eps=0.1))
+    assert "change eps" not in str(found) and found.eps_in_charge is None
+    assert "change eps from 1 to" in str(fixed) and fixed.eps_in_charge is not None
+    assert found.name == tp.audit(-1, 0, opt, eps=None).name

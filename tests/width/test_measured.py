@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from support.ntk_recursions import differentials
+from support.references.ntk_recursions import differentials
 from tpcalc.width import forward_equations, measure_differentials, measure_type_two
 from tpcalc.width.jets import Draws, compose, draw_weights, kernel_series, output_series, smooth_derivatives
 

@@ -129,6 +129,9 @@ def centered_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:
     """Terms; True for those from which the program takes the mean away, which is left out."""
     means = {term for term in terms if term.has(Expectation) and not random_parts(term)}
     for term in [term for term in terms if term not in means]:
+        if not means:
+            yield term, False
+            continue
         factors = sp.Mul.make_args(term)
         number = sp.Mul(*(f for f in factors if not random_parts(f)))
         opposite = set() if isinstance(term, sp.Sum) else {

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import Callable, Collection, Iterator, Mapping
+from typing import Any, Callable, Collection, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -71,6 +71,7 @@ class ArrayExecution(ABC):
         self.arrays_of = {name: arrays.asarray(array) for name, array in self.data.arrays.items() if array.ndim}
         self.F: list[dict[tuple[int, ...], Value]] = [{} for _ in self.lowered.names.families]
         self.spectra: dict[Member, np.ndarray] = {}
+        self.known: dict[tuple[int, ...], list[Any]] = {}
         self.progress: Progress | None = None
 
     def _parameters(self, sizes: Mapping[sp.Symbol, int]) -> Iterator[sp.Symbol]:
@@ -201,7 +202,9 @@ class ArrayExecution(ABC):
     def spectral(self, number: int, now: list, past: list, at: tuple[int, ...]) -> tuple[Value, Value]:
         """Blocks u and v of function ``number`` of whole matrices, sum_k u_k v_k^T / n, of sums of c u v^T / n over
         (c, u, v), by part and of the past by step, for the statement at a place."""
-        left, right, values = spectral_part(self.arrays, self.lowered.spectral[number], now, past)
+        node = self.lowered.spectral[number]
+        known = self.known.setdefault((number, *self.lowered.beside(at, node)), [])
+        left, right, values = spectral_part(self.arrays, node, now, past, known)
         self.spectra[self.lowered.target(at)] = values
         return left, right
 

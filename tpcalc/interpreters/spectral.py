@@ -6,7 +6,7 @@ would know small singular values half as well. Real networks and particles at in
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -18,23 +18,22 @@ Outers = Sequence[tuple[float, Array, Array]]
 MARGIN = 64  # times the rounding of a number: that of what many of them make
 
 
-def spectral_part(arrays: Arrays, node: Spectral, now: Sequence[Outers], past: Sequence[Sequence[Outers]]
-                  ) -> tuple[Array, Array, np.ndarray]:
+def spectral_part(arrays: Arrays, node: Spectral, now: Sequence[Outers], past: Sequence[Sequence[Outers]],
+                  known: list[Any] | None = None) -> tuple[Array, Array, np.ndarray]:
     """(u, v, s), u and v each (rows, n), with sum_k u_k v_k^T / n the node's part of a function of the matrices that
     sums of c u v^T / n over outer products are; s: what is divided by in it, falling.
 
     now: by part of the matrix, (c, u, v) with u and v one vector (n,) or blocks of them; past: by step, and there by
-    part. Source: [tpcalc/muon_on_gram_matrices].
+    part; known: what a run knows of earlier steps of the matrix, which is added to.
+    Source: [tpcalc/muon_on_gram_matrices].
     """
     matrices = [now, *past]
     common, own = (2, 1) if node.in_rows else (1, 2)  # parts above each other share the right vectors
-    lefts = [[_joined(arrays, one[part], own) for one in matrices] for part in range(len(now))]
-    rights = [[_joined(arrays, one[part], common) for one in matrices] for part in range(len(now))]
-    other, right = _orthonormal(arrays, [rows for part in rights for rows in part])
+    other, right = _orthonormal(arrays, [one[part] for part in range(len(now)) for one in matrices], common)
     triangles = iter(right)
     of_parts, ones = [], []
-    for part in lefts:
-        one, left = _orthonormal(arrays, part)
+    for part in range(len(now)):
+        one, left = _orthonormal(arrays, [matrix[part] for matrix in matrices], own)
         ones.append(one)
         of_parts.append([(a, next(triangles)) for a in left])
     width = other.shape[0]
@@ -43,11 +42,11 @@ def spectral_part(arrays: Arrays, node: Spectral, now: Sequence[Outers], past: S
     first, *later = (np.concatenate([a @ b.T for a, b in products]) / width for products in zip(*of_parts))
     if not all(np.all(np.isfinite(matrix)) for matrix in (first, *later)):
         factor, values = np.full(first.shape, np.nan), np.zeros(0)
-    elif node.in_rows:
-        factor, values = node.whole(first, later, MARGIN * arrays.rounding * extent)
     else:
-        turned, values = node.whole(first.T, [matrix.T for matrix in later], MARGIN * arrays.rounding * extent)
-        factor = turned.T
+        first, *later = (matrix if node.in_rows else matrix.T for matrix in (first, *later))
+        factor, values = node.whole_after([] if known is None else known, first, later,
+                                          MARGIN * arrays.rounding * extent)
+        factor = factor if node.in_rows else factor.T
     sizes = np.cumsum([0, *(one.shape[1] for one in ones)])
     here = factor[sizes[node.part]:sizes[node.part + 1]]
     root = float(np.sqrt(width))
@@ -55,15 +54,13 @@ def spectral_part(arrays: Arrays, node: Spectral, now: Sequence[Outers], past: S
     return (u, v, values) if node.in_rows else (v, u, values)
 
 
-def _joined(arrays: Arrays, outers: Outers, side: int) -> Array:
-    """The vectors of one side as rows, numbers with those of the left."""
-    rows: list[Array] = [one[side] for one in outers]
-    rows = [row if row.ndim == 2 else arrays.reshaped(row, (1, -1)) for row in rows]
-    return arrays.joined([c * row if side == 1 else row for (c, *_), row in zip(outers, rows)], 0)
-
-
-def _orthonormal(arrays: Arrays, groups: Sequence[Array]) -> tuple[Array, list[np.ndarray]]:
-    """Orthonormal vectors (n, k), and of every group of rows what these are made of, (k, rows of the group)."""
-    vectors, triangle = arrays.qr(arrays.joined(list(groups), 0).T)
-    cuts = np.cumsum([len(rows) for rows in groups])[:-1]
-    return vectors, np.split(arrays.numpy(triangle).astype(float), cuts, axis=1)
+def _orthonormal(arrays: Arrays, sums: Sequence[Outers], side: int) -> tuple[Array, list[np.ndarray]]:
+    """Orthonormal vectors (n, k) of one side of sums of outer products, and of every sum what its vectors are made of,
+    (k, vectors), numbers with those of the left. What several sums share is made orthonormal once."""
+    shared: dict[int, Array] = {id(one[side]): one[side] for outers in sums for one in outers}
+    rows = [row if row.ndim == 2 else arrays.reshaped(row, (1, -1)) for row in shared.values()]
+    vectors, triangle = arrays.qr(arrays.joined(rows, 0).T)
+    cuts = np.cumsum([len(row) for row in rows])[:-1]
+    made = dict(zip(shared, np.split(arrays.numpy(triangle).astype(float), cuts, axis=1)))
+    return vectors, [np.concatenate([made[id(one[side])] * (float(one[0]) if side == 1 else 1.0) for one in outers],
+                                    axis=1) for outers in sums]

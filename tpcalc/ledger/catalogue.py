@@ -1,10 +1,9 @@
-"""Where the entries are: ``proofs/<paper>/<slug>.py``, each with one ``ENTRY``, installed as ``tpcalc.proofs``."""
+"""Where the entries are: ``<slug>.py`` in the folder of its paper, at any depth, each with one ``ENTRY``."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -32,27 +31,30 @@ def package() -> ModuleType:
     return module
 
 
+def modules() -> dict[str, str]:
+    """By key, sorted, the names of the modules: files of a paper's folder that do not start with an underscore."""
+    found = {}
+    for path in package().__path__:
+        for file in Path(path).glob("*/**/*.py"):
+            if not file.name.startswith("_"):
+                inside = file.relative_to(path).with_suffix("").parts
+                found[f"{inside[0]}/{inside[-1]}"] = ".".join((PACKAGE, *inside))
+    return dict(sorted(found.items()))
+
+
 def keys() -> list[str]:
-    """All keys, sorted: the paths of the files whose names do not start with an underscore."""
-    found = []
-    for paper in pkgutil.iter_modules(package().__path__):
-        if paper.ispkg:
-            folder = importlib.import_module(f"{PACKAGE}.{paper.name}")
-            found += [f"{paper.name}/{slug.name}" for slug in pkgutil.iter_modules(folder.__path__)
-                      if not slug.name.startswith("_")]
-    return sorted(found)
+    """All keys, sorted: paper and name of the file, whatever folders are between."""
+    return list(modules())
 
 
 def entry(key: str) -> Entry:
     """The entry of a key; raises ``ValueError`` for one that is not there, or whose file says another key."""
-    known = keys()
+    known = modules()
     if key not in known:
-        raise unknown_key(key, known)
-    module = importlib.import_module(f"{PACKAGE}.{key.replace('/', '.')}")
-    found = getattr(module, "ENTRY", None)
+        raise unknown_key(key, list(known))
+    found = getattr(importlib.import_module(known[key]), "ENTRY", None)
     if not isinstance(found, Entry) or found.key != key:
-        raise ValueError(f"proofs/{key}.py; expected one ENTRY with key {key!r}, found "
-                         f"{getattr(found, 'key', found)!r}")
+        raise ValueError(f"{known[key]}; expected one ENTRY with key {key!r}, found {getattr(found, 'key', found)!r}")
     return found
 
 

@@ -81,7 +81,7 @@ class Entry:
     Parameters
     ----------
     key:
-        its path in ``proofs/``, such as ``"tensor_programs_vi/lemma_d1"``.
+        paper and file in ``proofs/``, such as ``"tensor_programs_vi/lemma_d1"``.
     kind:
         ``"definition"``, ``"rule"``, ``"lemma"``, ``"proposition"``, ``"theorem"``, ``"claim"`` or ``"remark"``.
     title, source:

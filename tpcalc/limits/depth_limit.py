@@ -20,12 +20,12 @@ from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
 from .kets.ket_limit import KetLimit, ket_limit
-from .outputs import computed_scalars
 from .obstacle import Obstacle, obstacle
 from .parameters import exact_parameters
 from ..orders.counting import Orders, settled_orders
 from ..orders.region import Region
 from ..orders.said import in_names_of
+from ..programs.language import LossDerivative
 from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
 from ..orders.quantities import Quantity
@@ -306,3 +306,9 @@ def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, 
         return recursion, Obstacle(kind, what, 0, sp.Integer(1)), found.period
     same = found.program == setting.program
     return recursion if same else derive_recursion(kets(found.program)), None, found.period
+
+
+def computed_scalars(recursion: RecursionEquations) -> tuple[str, ...]:
+    """The names of the scalars that a program computes, those of held-out inputs too, but for loss derivatives."""
+    return tuple(dict.fromkeys(e.target.name for e in recursion.equations
+                               if e.kind == "scalar" and not e.value.has(LossDerivative)))

@@ -68,6 +68,14 @@ class Lowered:
         leaf, indices = self.leaves[at[0]]
         return leaf.assign.target.xreplace(dict(zip(indices, map(sp.Integer, at[1:]))))
 
+    def beside(self, at: tuple[int, ...], node: Spectral) -> tuple[int, ...]:
+        """The loop indices of a place that say no step of what a function of whole matrices remembers: all of them
+        where steps do not begin at a number."""
+        _, indices = self.leaves[at[0]]
+        low, high = node.past[0].limits[-1][1:] if node.past else (sp.Integer(0), sp.Integer(0))
+        steps = set() if low.free_symbols else high.free_symbols
+        return tuple(number for index, number in zip(indices, at[1:]) if index not in steps)
+
     def member(self, location: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> sp.Expr:
         """The member of a family at indices that are no axes, and at indices that are."""
         kind, *name = self.names.families[location[0]]

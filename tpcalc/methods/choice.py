@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from .._types import Fields, Value
 from .. import _checks
@@ -62,16 +62,17 @@ class MethodTable(Tabled, Short):
         return "\n".join(f"{name:<{width}}  {text}" for name, text in said.items())
 
 
-def methods_by_preference(problem: Problem) -> tuple[Method, ...]:
+def methods_by_preference(problem: Problem) -> Iterator[Method]:
     """All methods of the package with their own defaults, those first that "auto" prefers.
 
     Exact ones come before sampled ones and before the slow oracle. Real networks of linear blocks and tp.SGD are
     cheapest with their matrices, all others by conditioning. At infinite depth thousands of steps on one batch are for
     the method that keeps few of them.
     """
-    real = (Dense(), Conditioned()) if problem.is_linear else (Conditioned(), Dense())
-    limit = (LongCollocation(), Collocation()) if prefers(problem) else (Collocation(), LongCollocation())
-    return (Reflection(), *limit, CommonDraws(), *real, Particles(), Coefficients())
+    real = (Dense, Conditioned) if problem.is_linear else (Conditioned, Dense)
+    limit = (LongCollocation, Collocation) if prefers(problem) else (Collocation, LongCollocation)
+    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, CommonDraws, *real, Particles, Coefficients)
+    return (kind() for kind in kinds)  # one after the other, for those who ask until one takes it
 
 
 def table(problem: Problem, methods: Sequence[Method] | None = None) -> MethodTable:
@@ -88,8 +89,8 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> MethodTa
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem: got {_checks.short(problem)}; expected a tp.Problem")
-    asked = methods_by_preference(problem) if methods is None else tuple(methods) if isinstance(methods,
-                                                                                                (list, tuple)) else ()
+    given = methods_by_preference(problem) if methods is None else methods
+    asked = () if methods is not None and not isinstance(methods, (list, tuple)) else tuple(given)
     if not asked or not all(map(is_method, asked)):
         raise ValueError(f"methods: got {_checks.short(methods)}; expected methods such as "
                          "tp.methods.Reflection(), one or more")

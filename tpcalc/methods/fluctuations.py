@@ -7,7 +7,6 @@ import numpy as np
 
 from .._types import DType
 from ..lowering.array_backends import precision
-from ..optimizers import Clipped, Muon, NormalizedSGD
 from ..optimizers.updates import kind_of_updates
 from ..training.problem import Problem
 
@@ -20,23 +19,23 @@ SPREAD = 0.25  # standard deviation of a value between batches, over its mean: o
 def directions_are_sampled(problem: Problem) -> bool:
     """Whether what a function of whole matrices divides by, and vanishes at infinite width, is found by real networks
     beside particles, not by counting loss derivatives and inputs as with tp.Muon in a usual tp.ResNet."""
-    counted = isinstance(problem.opt, Muon) and not problem.net.positions and problem.net.is_usual
+    counted = kind_of_updates(problem.opt) == "orthogonal" and not problem.net.positions and problem.net.is_usual
     return _is_spectral(problem) and not counted
 
 
 def _is_spectral(problem: Problem) -> bool:
-    return not isinstance(problem.opt, Clipped) and kind_of_updates(problem.opt) == "spectral"
+    return kind_of_updates(problem.opt) in ("spectral", "orthogonal")
 
 
 def are_told(problem: Problem) -> bool:
     """Whether particles are held against runs of a quarter of their number."""
-    return isinstance(problem.opt, NormalizedSGD) or directions_are_sampled(problem)
+    return kind_of_updates(problem.opt) == "normalized" or directions_are_sampled(problem)
 
 
 def fewest_part(problem: Problem) -> int:
     """How many times more particles than the fewest are needed: the runs beside are of particles too, or of networks,
     which can be of any width."""
-    return PART if isinstance(problem.opt, NormalizedSGD) else 1
+    return PART if kind_of_updates(problem.opt) == "normalized" else 1
 
 
 def rounded(problem: Problem, dtype: DType) -> str | None:

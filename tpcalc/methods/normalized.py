@@ -9,8 +9,7 @@ from .._checks import short
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
 from ..propagators.muon import CERTAIN, NOTHING
-from ..optimizers import Clipped
-from ..models import Transformer
+from ..optimizers.updates import unclipped
 from ..programs.blocks import matrix
 from ..data.losses import derivative
 from ..optimizers.normalized import norm_of
@@ -32,7 +31,7 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
     vanish with an optimizer whose updates then follow it. In causal attention the first position has no choice: where
     nothing comes from later ones, queries and keys have no gradient.
     """
-    task, opt = problem.task, problem.opt.opt if isinstance(problem.opt, Clipped) else problem.opt
+    task, opt = problem.task, unclipped(problem.opt)
     found = [np.abs(derivative(task.loss, f, y)) for f, y in zip(outputs, task.targets)][:-1]
     errors = np.broadcast_to(error, outputs.shape)
     first, where = (1, " after the first position") if _first_has_no_choice(problem) else (0, "")
@@ -48,8 +47,7 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
 
 
 def _first_has_no_choice(problem: Problem) -> bool:
-    net = problem.net
-    return isinstance(net, Transformer) and net.attention == "softmax" and net.causal and net.positions > 1
+    return any(one.causal for one in problem.net.chooses)
 
 
 def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParticles) -> None:

@@ -7,7 +7,6 @@ from typing import Callable, Iterator
 
 from .. import _checks
 from .._shown import Short, Tabled
-from ..optimizers import Clipped, Muon
 from ..optimizers.updates import kind_of_updates
 from ..propagators.muon import mixes
 from ..scaling import DepthScaling
@@ -19,6 +18,8 @@ UPDATES = {
     "normalized": "rates that depend on norms (tp.NormalizedSGD)",
     "entrywise": "functions of entries (tp.SignSGD, tp.Lion, tp.Adam)", "clipped": "clipped gradients (tp.Clipped)"}
 EVERY = tuple(UPDATES)
+SIZES = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): "at finite depth",
+         ("finite", "finite"): "at finite width"}  # (width, depth)
 BLOCKS = {"linear": "one matrix a block, linear", "kernels": "blocks that close on kernels", "any": "any network"}
 
 
@@ -57,13 +58,6 @@ class WrongSizes(str):
     """A refusal by depth and width alone, whatever the network."""
 
 
-def updates_of(problem: Problem) -> str:
-    """The kind of the updates of a problem, a key of ``UPDATES``."""
-    if isinstance(problem.opt, Clipped):
-        return "clipped"
-    return "orthogonal" if isinstance(problem.opt, Muon) else kind_of_updates(problem.opt)
-
-
 def misplaced(name: str, problem: Problem) -> str | None:
     """Why a method is not for the problem's depth and width, or None."""
     takes = TAKES[name]
@@ -84,7 +78,7 @@ def not_taken(name: str, problem: Problem) -> str | None:
     if takes.exponents == "one" and not isinstance(problem.scale, DepthScaling):
         return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
                 f"knows one for all; expected {_takers(problem, lambda other: other.exponents == 'by matrix')}")
-    if takes.updates != EVERY and (updates := updates_of(problem)) not in takes.updates:
+    if takes.updates != EVERY and (updates := kind_of_updates(problem.opt)) not in takes.updates:
         taken = " or ".join(UPDATES[kind] for kind in takes.updates)
         why = "outer products weigh the same in all layers" if takes.updates == ("linear",) else (
             "weights of outer products it knows")
@@ -104,9 +98,7 @@ def _takers(problem: Problem, takes_trait: Callable[[Takes], bool]) -> str:
     for name, takes in TAKES.items():
         if blocks[takes.blocks] and takes_trait(takes):
             found.setdefault((takes.width, takes.depth), []).append(name)
-    words = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): "at finite depth",
-             ("finite", "finite"): "at finite width"}
-    return ", ".join(f"{_names(found[sizes])} {said}" for sizes, said in words.items() if sizes in found)
+    return ", ".join(f"{_names(found[sizes])} {said}" for sizes, said in SIZES.items() if sizes in found)
 
 
 def _names(names: Iterator[str] | list[str]) -> str:
@@ -116,9 +108,18 @@ def _names(names: Iterator[str] | list[str]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Coverage(Tabled, Short):
-    """What every method takes, trait by trait; ``str`` prints it. rows: a dictionary a method."""
+    """What every method takes, trait by trait; ``str`` prints it. rows: a dictionary a method; by_network: one a kind
+    of network and of updates that are taken alike, with the methods for each size."""
 
     rows: list[dict[str, str]]
+    by_network: list[dict[str, str]]
+
+    @property
+    def markdown(self) -> str:
+        """``by_network`` as a table in Markdown."""
+        names = list(self.by_network[0])
+        lines = [names, ["---"] * len(names), *(row.values() for row in self.by_network)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def __str__(self) -> str:
         lines = []
@@ -135,6 +136,8 @@ def coverage() -> Coverage:
 
     A method may refuse more, by name: what it takes in every trait may have no limit, or no rule. Raises nothing.
 
+    ``markdown`` is the table of the documents, by kind of network.
+
     >>> import tpcalc as tp
     >>> print("\\n".join(str(tp.methods.coverage()).splitlines()[:3]))
     reflection: finite depth, infinite width; one matrix a block, linear
@@ -148,4 +151,26 @@ def coverage() -> Coverage:
         updates = "every optimizer" if takes.updates == EVERY else "; ".join(words[kind] for kind in takes.updates)
         del row["of_muon"]
         rows.append({"method": name, **row, "blocks": BLOCKS[takes.blocks], "updates": updates})
-    return Coverage(rows)
+    return Coverage(rows, list(_by_network()))
+
+
+def _by_network() -> Iterator[dict[str, str]]:
+    """A row for updates that the same methods take in a kind of network, but where they do in any network."""
+    anywhere = {kind: _cells("any", kind) for kind in UPDATES}
+    for blocks, network in BLOCKS.items():
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for kind in UPDATES:
+            if (cells := _cells(blocks, kind)) != anywhere[kind] or blocks == "any":
+                alike.setdefault(cells, []).append(UPDATES[kind])
+        for cells, updates in alike.items():
+            optimizer = "every optimizer" if len(updates) == len(UPDATES) else "; ".join(updates)
+            yield {"network": network, "optimizer": optimizer, **dict(zip(SIZES.values(), cells))}
+
+
+def _cells(blocks: str, updates: str) -> tuple[str, ...]:
+    """By size, the methods that take such updates in such networks."""
+    wider = list(BLOCKS)[list(BLOCKS).index(blocks):]
+    names = {name: f" {takes.of_muon}" * (updates == "orthogonal" and blocks != "linear" and bool(takes.of_muon))
+             for name, takes in TAKES.items() if takes.blocks in wider and updates in takes.updates}
+    return tuple(", ".join(f"`{name}`{where}" for name, where in names.items()
+                           if (TAKES[name].width, TAKES[name].depth) == sizes) for sizes in SIZES)

@@ -6,7 +6,6 @@ from concurrent.futures import Executor
 
 from .._types import KeptNodes, Number
 from .. import _checks
-from .._spread import require_executor
 from ..scaling import DepthScaling
 from ..optimizers import Clipped
 from ..data import Sequences, Task
@@ -103,7 +102,6 @@ def train(net: Network | Problem, task: Task | Sequences | Text | None = None, o
         problem = Problem(net, task, opt, scale, depth,  # type: ignore[arg-type]  # None is refused by name
                           *(() if width is INFINITE and own is None else (own or width,)))
     options = {"seed": seed, "executor": executor, "samples": samples, "batches": batches, "dtype": dtype}
-    require_executor(executor)
     _checks.with_methods("progress", progress, ("__call__",), "a function")
     wanted_times(keep_nodes, problem)
     return chosen_method(problem, method, options).solve(problem, keep_nodes, progress)

@@ -10,6 +10,15 @@ from ..programs.blocks import Block, Branch
 from ..programs.indices import m, p
 from ..programs.language import HeadSum, MatVec
 
+LEAST_NORMED = 3  # coordinates of a head over which gradients through its root mean square have a variance
+
+
+def require_normed(qk_norm: bool, head_dim: int) -> None:
+    """Raise ``ValueError`` for heads of too few coordinates to be divided by their root mean square."""
+    if qk_norm and head_dim < LEAST_NORMED:
+        raise ValueError(f"qk_norm: got True with head_dim={head_dim}; gradients through the root mean square of so "
+                         f"few coordinates have no variance; expected head_dim of at least {LEAST_NORMED}")
+
 
 @dataclass(frozen=True)
 class SoftmaxAttention:
@@ -21,7 +30,11 @@ class SoftmaxAttention:
     qk_norm: bool
     queries_per_key: int
 
+    def __post_init__(self) -> None:
+        require_normed(self.qk_norm, self.head_dim)
+
     def __call__(self, b: Branch) -> sp.Expr:
+        b.attention.append(self)
         return self.written(b) if b.attend is None else b.attend(self, b)
 
     def written(self, b: Branch) -> sp.Expr:

@@ -10,20 +10,28 @@ from typing import ClassVar
 import sympy as sp
 
 from ..errors import NotCovered
-from ..programs.blocks import vector
+from ..programs.blocks import Branch, vector
 from ..programs.indices import t
 from ..programs.language import Family, Matrix, Vector
 from ..programs.program import Assign
+from .attention import SoftmaxAttention
 
 NETWORKS = "a tp.ResNet or a tp.Transformer"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The statements of a layer, and the vectors among what they read that are trained, coordinatewise, from 1 on."""
+    """The statements of a layer, the vectors among what they read that are trained, coordinatewise, from 1 on, and
+    the softmax attention in it, built in or in a user's block."""
 
     statements: tuple[Assign, ...]
     vectors: tuple[Vector, ...]
+    attention: tuple[SoftmaxAttention, ...]
+
+    @classmethod
+    def of(cls, branch: Branch) -> Layer:
+        """What was written on a branch."""
+        return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention))
 
 
 class Network(ABC):
@@ -126,9 +134,19 @@ class Network(ABC):
         return tuple(v.name for v in self._written.vectors)
 
     @property
+    def chooses(self) -> tuple[SoftmaxAttention, ...]:
+        """A layer's softmax attention, where there are several positions for it to choose between."""
+        return self._written.attention if (self.positions or 1) > 1 else ()
+
+    @property
     def trained_of_block(self) -> tuple[str, ...]:
         """The names of all that a layer trains: its matrices, then its vectors."""
         return self.matrices_of_block + self.vectors_of_block
+
+    @property
+    def acts_on_normed(self) -> bool:
+        """Does a block act on a stream that is normalized first?"""
+        return False
 
     def require_no_vectors(self, what: str) -> None:
         """Raise ``ValueError`` for a network with trained vectors, naming them."""

@@ -119,7 +119,7 @@ class ResNet(Residual):
         branch = self._branch(sample)
         before, after = (tuple(stream[(*sample, at)] for stream in self.streams) for at in (l - 1, l))
         self.sublayer(self.block_function, branch, before, after, eps)
-        return Layer(tuple(branch.statements), tuple(branch.vectors))
+        return Layer.of(branch)
 
     def frozen(self) -> ResNet:
         return replace(self, train_embedding_readout=False)

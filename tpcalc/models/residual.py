@@ -108,7 +108,6 @@ class Residual(Network):
 
     @property
     def acts_on_normed(self) -> bool:
-        """Does a block act on a stream that is normalized first?"""
         return self.norm is not None and self.norm_position in OF_INPUT
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ import sympy as sp
 from .._checks import choice, exponent, flag, positive_integer, short
 from ..errors import NotCovered
 from .activations import activation, is_linear
-from .attention import softmax_attention
+from .attention import LEAST_NORMED, require_normed, softmax_attention
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name, in_parts, named_family
 from .convolution import Convolution
 from ..optimizers.entrywise import Adam
@@ -21,7 +21,6 @@ from .residual import Residual
 from ..data.sequences import Sequences
 
 SCALES = (sp.Rational(1, 2), sp.Integer(1))
-LEAST_NORMED = 3  # coordinates of a head over which gradients through its root mean square have a variance
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,10 +111,7 @@ class Transformer(Residual):
         if power not in SCALES:
             raise ValueError(f"scale_power: got {short(self.scale_power)}; expected 1/2 and 1")
         object.__setattr__(self, "scale_power", power)
-        if self.qk_norm and self.head_dim < LEAST_NORMED:
-            raise ValueError(f"qk_norm: got True with head_dim={self.head_dim}; gradients through the root mean "
-                             "square of so few coordinates have no variance; expected head_dim of at least "
-                             f"{LEAST_NORMED}")
+        require_normed(self.qk_norm, self.head_dim)
         shared = self.queries_per_key
         if self.heads is not None and self.heads % shared:
             raise ValueError(f"queries_per_key: got {shared} for {self.heads} heads; expected divisors of them")
@@ -147,7 +143,7 @@ class Transformer(Residual):
                              f"multiples of {group}")
 
     def require_directions(self, opt: object) -> None:
-        if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
+        if isinstance(opt, Adam) and opt.eps == 0 and any(one.queries_per_key > 1 for one in self._written.attention):
             raise NotCovered(f"opt: got {opt!r} for heads that share keys; rows of the others' have no gradient, and "
                              "with eps=0 no direction either (0/0); expected an eps of more than 0")
 
@@ -194,7 +190,7 @@ class Transformer(Residual):
             targets = tuple(one[(*sample, l)] for one in families)
             self.sublayer(block, branch, streams, targets, eps, str(number))
             streams = targets
-        return Layer(tuple(branch.statements), tuple(branch.vectors))
+        return Layer.of(branch)
 
     @property
     def ties_embedding_readout(self) -> bool:

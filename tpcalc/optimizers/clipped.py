@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import ClassVar, Sequence
 
 import numpy as np
 import sympy as sp
@@ -14,7 +14,7 @@ from ..programs.indices import L, l, t
 from ..programs.language import Family, Matrix, Scalar
 from ..programs.program import Assign, Loop, Statement
 from ..programs.trainable import Trainable
-from .updates import Optimizer, kind_of_updates, require_optimizer
+from .updates import Optimizer, kind_of_updates, require_optimizer, unclipped
 
 SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "gradnorm"), Family(Scalar, "clip")
 
@@ -53,13 +53,13 @@ class Clipped:
     (1.0802, 0.2465)
     """
 
+    updates_are: ClassVar[str] = "clipped"
     opt: Optimizer
     norm: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.opt, Clipped):
-            require_optimizer(self.opt)
-        if isinstance(self.opt, Clipped) or kind_of_updates(self.opt) not in ("linear", "entrywise"):
+        require_optimizer(unclipped(self.opt))
+        if kind_of_updates(self.opt) not in ("linear", "entrywise"):
             raise ValueError(f"opt: got {short(self.opt)}; expected a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
 

@@ -49,6 +49,7 @@ class Muon(Directed):
     [0.0, -0.247308, 0.013416]
     """
 
+    updates_are = "orthogonal"
     lr: float | Sequence[float] = 1.0
     momentum: float = 0.0
     nesterov: bool = False

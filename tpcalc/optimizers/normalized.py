@@ -57,6 +57,7 @@ class NormalizedSGD(Directed):
     (1.12, 1.12, 5.06, 50.66)
     """
 
+    updates_are = "normalized"
     lr: float | Sequence[float] = 1.0
     momentum: float = 0.0
     nesterov: bool = False

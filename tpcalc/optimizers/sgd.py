@@ -24,9 +24,11 @@ def settle(opt: Any, *flags: str) -> None:
 
 
 class Scheduled:
-    """What has a learning rate, one or one a step."""
+    """What has a learning rate, one or one a step. updates_are: a word of ``kind_of_updates``, None where the direction
+    says it."""
 
     lr: Any
+    updates_are: ClassVar[str | None] = None
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
@@ -61,6 +63,7 @@ class SGD(Scheduled):
     ([1.0, 1.0, 1.0], [[-0.0, -0.0, -0.0], [0.5, -0.0, -0.0], [0.75, 0.5, -0.0]])
     """
 
+    updates_are = "linear"
     lr: float | Sequence[float] = 1.0
     momentum: float = 0.0
     dampening: float = 0.0

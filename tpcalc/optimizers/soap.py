@@ -33,17 +33,23 @@ class InEigenvectors(Spectral):
               r"$G$ of the matrix that moves; the average of squares of $P^\top G Q$, each in eigenvectors of its step")
 
     def whole(self, now: np.ndarray, past: Sequence[np.ndarray], rounding: float) -> tuple[np.ndarray, np.ndarray]:
+        return self.whole_after([], now, past, rounding)
+
+    def whole_after(self, known: list[Any], now: np.ndarray, past: Sequence[np.ndarray], rounding: float
+                    ) -> tuple[np.ndarray, np.ndarray]:
+        """known: by step, entries in its eigenvectors, and roots of the eigenvalues of both sides."""
         eps, beta = map(float, self.more)
-        squares, gaps = np.zeros(now.shape), [np.zeros(0)]
-        left, right = np.zeros((len(now), 0)), np.zeros((now.shape[1], 0))
-        for step, (weight, gradient) in enumerate(zip(weights(beta, len(past)), past)):
+        for step in range(min(len(known), len(past) - 1), len(past)):
             roots = np.sqrt(weights(beta, step + 1))
             (left, s), (right, r) = (eigenvectors([w * (one if rows else one.T) for w, one in zip(roots, past)],
                                                   rounding, whole=eps > 0) for rows in (True, False))
-            found = np.sqrt(weight) * without_rounding(left.T @ gradient @ right, rounding)
-            squares[:left.shape[1], :right.shape[1]] += found**2
-            gaps += [_gaps(s, np.max(np.abs(found), axis=1, initial=0.0), eps),
-                     _gaps(r, np.max(np.abs(found), axis=0, initial=0.0), eps)]
+            known[step:] = [(np.abs(without_rounding(left.T @ past[step] @ right, rounding)), s, r)]
+        squares, gaps = np.zeros(now.shape), []
+        for weight, (entries, s, r) in zip(np.sqrt(weights(beta, len(past))), known):
+            found = weight * entries
+            squares[:found.shape[0], :found.shape[1]] += found**2
+            gaps += [_gaps(s, np.max(found, axis=1, initial=0.0), eps),
+                     _gaps(r, np.max(found, axis=0, initial=0.0), eps)]
         sizes = np.sqrt(squares[:left.shape[1], :right.shape[1]])
         turned = without_rounding(left.T @ now @ right, rounding)
         kept = (sizes > rounding) | (eps > 0)

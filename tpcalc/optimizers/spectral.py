@@ -60,6 +60,12 @@ class Spectral(OfOuters):
         """
         raise NotImplementedError
 
+    def whole_after(self, known: list[Any], now: np.ndarray, past: Sequence[np.ndarray], rounding: float
+                    ) -> tuple[np.ndarray, np.ndarray]:
+        """``whole``, for a run that remembers: known: by step, what a class keeps of it that turns with nothing; a
+        class that keeps something adds the steps that are new."""
+        return self.whole(now, past, rounding)
+
     def doit(self, **hints: object) -> Spectral:
         """Itself: sums over steps stay apart."""
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Any, Union
 
 import sympy as sp
 
@@ -31,18 +31,24 @@ def require_optimizer(opt: object) -> None:
                          "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
 
 
-def kind_of_updates(opt: Optimizer) -> str:
-    """What an update is of the gradients so far: "linear", "entrywise", "spectral", a function of whole matrices, or
-    "normalized", linear but for numbers made of norms.
+def kind_of_updates(opt: Any) -> str:
+    """What an update is of the gradients so far: "linear", "entrywise", "spectral", a function of whole matrices,
+    "orthogonal", that of tp.Muon, "normalized" or "clipped", linear but for numbers made of norms.
 
     >>> from .entrywise import Adam
     >>> [kind_of_updates(opt) for opt in (SGD(), Adam(), Muon(), NormalizedSGD())]
-    ['linear', 'entrywise', 'spectral', 'normalized']
+    ['linear', 'entrywise', 'orthogonal', 'normalized']
     """
-    if isinstance(opt, (SGD, NormalizedSGD)):
-        return "linear" if isinstance(opt, SGD) else "normalized"
+    declared: str | None = getattr(opt, "updates_are", None)
+    if declared is not None:
+        return declared
     u, v = Family(Vector, "u"), Family(Vector, "v")
     return "spectral" if opt.direction(lambda k: Outer(u[k], v[k]), t).has(Spectral) else "entrywise"
+
+
+def unclipped(opt: Any) -> Any:
+    """The optimizer that sees the gradients, clipped or not."""
+    return opt.opt if getattr(opt, "updates_are", None) == "clipped" else opt
 
 
 def schedule_rates(opt: Optimizer) -> tuple[Scalar, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
-from typing import Callable
+from typing import Any, Callable
 
 import sympy as sp
 
@@ -32,7 +32,7 @@ class Branch:
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
     sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
     of matrices and vectors end with, in one of the parts of a hidden layer. attend: what writes softmax attention,
-    given it and the branch, where it is not written as it stands.
+    given it and the branch, where it is not written as it stands; attention: what softmax attention was written.
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -51,6 +51,7 @@ class Branch:
     vectors: list[Vector] = field(default_factory=list)
     suffix: str = ""
     attend: Callable[..., sp.Expr] | None = None
+    attention: list[Any] = field(default_factory=list)
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""

@@ -133,7 +133,7 @@ def _problem(args: argparse.Namespace, problem: Problem) -> Problem:
         (args.depth, ReportOptions.network_depth), (args.width, WIDTHS[0])))
     tried = [replace(problem, depth=depth, width=width) for width in widths for depth in depths]
     name = args.method.lower()
-    asked = [ALIASES[name]()] if name in ALIASES else methods_by_preference(problem)
+    asked = [ALIASES[name]()] if name in ALIASES else list(methods_by_preference(problem))
     return next((one for one in tried if not all(isinstance(method.refuses(one), WrongSizes) for method in asked)),
                 tried[0])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, Iterable
 
 import sympy as sp
 
@@ -72,7 +72,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     layer, streams = net.layer(sample, UNIT), net.streams
     require_vectors_taken(net, opt, scale)
     back = _backward_pass(layer, streams, sample, trained)
-    upward, downward = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
+    looped: Callable[[list[Assign]], Iterable[Statement]] = at_positions if net.positions else tuple
+    upward, downward = (tuple(looped([Assign(a.target, a.value.subs(UNIT, eps)) for a in part]))
                         for part in (layer.statements, back.statements))
     every = net.positions and POSITIONS  # as many as the size says, where there are any
     read, known = net.read((*sample, L)), {s.target for s in back.statements}

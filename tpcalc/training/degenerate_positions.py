@@ -9,7 +9,7 @@ from ..errors import NotCovered
 from ..optimizers.normalized import NormalizedSGD
 from ..data.sequences import Sequences
 from ..optimizers.sign_ambiguity import first_undecided
-from ..models.transformer import Transformer
+from ..models.network import Network
 from ..optimizers.updates import Optimizer
 
 INDISTINCT = 1e-6  # positions that differ by less have gradients of queries and keys that rounding may pass for
@@ -17,16 +17,16 @@ ROUNDED = 1e-15  # a gradient that is rounding and nothing else
 SHARE = 1e-6  # of an update of order one: by less the sign of rounding decides nothing
 
 
-def require_choices(net: Transformer, task: Sequences, opt: Optimizer) -> None:
+def require_choices(net: Network, task: Sequences, opt: Optimizer) -> None:
     """Raise ``ValueError`` for a step at which positions of every sequence are alike, with an optimizer that makes an
     update of order one of rounding.
 
     Softmax attends to alike positions alike, and gradients of its queries and keys vanish: of a single position
     exactly, in every reading, of several within rounding. The last update is read by nobody.
     """
-    if net.attention != "softmax" or net.positions == 1:
+    if not net.chooses:
         return
-    normed = net.acts_on_normed or net.qk_norm
+    normed = net.acts_on_normed or all(one.qk_norm for one in net.chooses)
     apart = [_apart(xi, normed) for xi in np.asarray(task.inputs)[:-1]]
     if isinstance(opt, NormalizedSGD):  # refuses such gradients itself
         return

@@ -20,8 +20,7 @@ from ..optimizers.sgd import SGD
 from ..data.sequences import Sequences
 from ..data.task import Task
 from ..data.text import Text
-from ..models.transformer import Transformer
-from ..optimizers.updates import Optimizer, require_optimizer
+from ..optimizers.updates import Optimizer, require_optimizer, unclipped
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Problem:
         _checks.instance("task", self.task, self.net.takes)
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
             raise ValueError(f"task: got {self.task} for {self.net.positions} positions; expected as many of them")
-        inner = self.opt.opt if isinstance(self.opt, Clipped) else self.opt
+        inner = unclipped(self.opt)
         require_optimizer(inner)
         self.net.require_directions(inner)
         if isinstance(self.scale, Parametrization):
@@ -91,7 +90,7 @@ class Problem:
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
-        if isinstance(self.net, Transformer) and isinstance(self.task, Sequences):
+        if isinstance(self.task, Sequences):
             require_choices(self.net, self.task, inner)
         if self.net.norm == "layer" and self.width == 1:
             raise ValueError("width: got 1 with norm='layer', which subtracts the mean of the only coordinate; "

@@ -120,7 +120,8 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
         "sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd", "shampoo", "soap", or an object
         as ``tp.SGD()``.
     eps:
-        of the eps of Adam, Shampoo and SOAP: 0 is a fixed one, None one that is negligible. Others do not read it.
+        of the eps of Adam, Shampoo and SOAP: 0 is a fixed one, None one that is negligible, as that of an optimizer
+        given with ``eps=0`` is. Others do not read it.
     weight_decay, decoupled, independent:
         of the weight decay, None without one; decoupled: W <- (1 - lr decay) W, else it is added to the gradient;
         independent: W <- (1 - decay) W; of an optimizer with a decay, what it says of them itself.
@@ -155,6 +156,8 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
     given_powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay,
                     "gradient": gradient}
     powers = {name: _read_power(name, power) for name, power in given_powers.items()}
+    if getattr(optimizer, "eps", None) == 0 == powers["eps"] and "eps" not in given:
+        powers["eps"] = None  # an optimizer that is given with none has none that could outgrow gradients
     one = Powers(init={"L": powers["init"]}, lr={"L": powers["lr"]}, eps=_if_any(powers["eps"]),
                  decay=_if_any(powers["weight_decay"]))
     kind = "independent" if independent else decay_kind(optimizer) if decoupled else "coupled"

@@ -19,7 +19,8 @@ from .blocks import set_on_block
 from .named import MLP, NamedRecipe, width_of
 from .recipe import MEANING, named_recipe
 from ..optimizers import SGD
-from ..models import ResNet, Transformer
+from ..models import ResNet
+from ..models.network import Network
 from ..training.builders import program
 from ..training.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.from_zero import from_zero
@@ -247,7 +248,7 @@ def audit_matrices(scale: Parametrization, net: Judged | None = None, optimizer:
     """
     if not isinstance(scale, Parametrization):
         raise ValueError(f"scale: got {short(scale)}; expected a tp.Parametrization of powers by parameter")
-    if net is not None and not isinstance(net, (ResNet, Transformer)):
+    if net is not None and not isinstance(net, Network):
         raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer or None")
     if scale.parameters is None:
         raise ValueError(f"scale: got {scale!r}, which has exponents; tp.classify judges these; expected powers by "

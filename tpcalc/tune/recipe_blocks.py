@@ -31,8 +31,8 @@ def verdict_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...
 @lru_cache(maxsize=128)
 def name_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
     """The name of that verdict, for which no matrix needs to be counted by itself."""
-    return verdict_on(net, alpha, gammas, zero).name if isinstance(net, ResNet) else name_on_transformer(
-        net, block_exponents(alpha, dict(gammas)))
+    return name_on_transformer(net, block_exponents(alpha, dict(gammas))) if net.positions else verdict_on(
+        net, alpha, gammas, zero).name
 
 
 def verdict_past_zero(net: Judged) -> Verdict:

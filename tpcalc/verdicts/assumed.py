@@ -6,7 +6,6 @@ from math import isfinite
 
 from ..scaling import Scaling
 from ..optimizers import SGD
-from ..models import Transformer
 from ..optimizers.faithful import optimizer_name
 from ..optimizers.updates import Optimizer
 from .counted import ASSUMED, NORMED, UNNORMED, Judged
@@ -53,7 +52,5 @@ def by_optimizer(opt: Optimizer, scale: Scaling, counted: Scaling, names: tuple[
 
 
 def by_network(net: Judged) -> list[str]:
-    """What stands for a network."""
-    if not isinstance(net, Transformer):
-        return []
-    return [UNNORMED] * (net.norm is None) + [NORMED] * (net.qk_norm and net.attention == "softmax") + [ASSUMED]
+    """What stands for a network of several positions."""
+    return [UNNORMED] * (net.norm is None) + [NORMED] * any(one.qk_norm for one in net.chooses) + [ASSUMED]

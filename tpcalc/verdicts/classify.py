@@ -14,16 +14,17 @@ from ..orders import Region
 from ..scaling import DepthScaling, Parametrization, Scaling
 from ..optimizers import SGD, Adam
 from ..models import ResNet, Transformer
+from ..models.network import Network
 from ..training.builders import require_vectors_taken
 from ..training.by_parameter import exponents_of_powers, require_what_is_counted, settings_in_layers
 from ..optimizers.clipped import Clipped
 from ..programs.program import Program
-from ..optimizers.updates import Optimizer
+from ..optimizers.updates import Optimizer, unclipped
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates
-from .counted import WIDE, BranchesApart, FromZero, apart_of
+from .counted import WIDE, BranchesApart, FromZero, apart_of, require_frozen_embedding_readout
 from .counting import OwnLayers, training_terms
-from .exponents import in_every_depth, region_of, require_frozen_embedding_readout
+from .exponents import in_every_depth, region_of
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
@@ -32,7 +33,7 @@ from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
 
 
-Net = ResNet | Transformer | Program | None
+Net = Network | Program | None
 
 
 @overload
@@ -96,9 +97,9 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     many = positive_integer("updates", updates)
     assert many is not None
     net = ResNet() if net is None else net
-    if not isinstance(net, (ResNet, Transformer, Program)):
+    if not isinstance(net, (Network, Program)):
         raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.Program or None")
-    if not isinstance(net, Program) and net.mlp_ratio > 1:
+    if not isinstance(net, Program) and net.narrow is not net:
         found = judge_scaling(scale, net.narrow, opt, from_zero, updates)
         return replace(found, assumptions=(WIDE, *found.assumptions))
     if not isinstance(from_zero, tuple) or from_zero:
@@ -106,7 +107,7 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
             raise ValueError(f"from_zero: got {short(from_zero)}; expected () but for a tp.Transformer")
         net = FromZero.of(net, from_zero)
     optimizer = optimizer_or_default(opt)
-    inside = optimizer.opt if isinstance(optimizer, Clipped) else optimizer
+    inside = unclipped(optimizer)
     if isinstance(scale, Parametrization) and scale.parameters is not None and not isinstance(net, Program):
         given = settings_in_layers(scale, net, inside)
         require_what_is_counted(given, inside)
@@ -126,11 +127,11 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         return _of_program(net, scale, opt, many)
     require_frozen_embedding_readout(net)
     require_vectors_taken(net, inside, scale)
-    counted = without_post_norms(net)
+    counted = net if net.is_usual else without_post_norms(net)
     try:
         moved = without_clipping(counted, optimizer, scale) if isinstance(optimizer, Clipped) else scale
-        judge = of_transformer if isinstance(net, Transformer) else _of_resnet
-        found = judge(counted, moved, inside, many)  # type: ignore[arg-type]
+        judge = of_transformer if net.positions else _of_resnet
+        found = judge(counted, moved, inside, many)
         if counted is not net:
             require_normalized(found)
             found = replace(found, assumptions=(POST, *found.assumptions))
@@ -151,7 +152,7 @@ def _of_branches_apart(scale: Parametrization, net: Transformer, alphas: tuple[s
     """
     if isinstance(net, FromZero):
         raise NotCovered(f"from_zero: got {net.zero} beside branches of different sizes; expected ()")
-    inside = opt.opt if isinstance(opt, Clipped) else opt
+    inside = unclipped(opt)
     given = exponents_of_powers(scale, net, inside, alpha=min(alphas))
     there = BranchesApart.of(net, alphas)
     moved = {name: given.update_exponent(name) - (power if isinstance(inside, SGD) else 0)
@@ -174,7 +175,7 @@ def _of_program(net: Program, scale: Scaling, opt: object, updates: int) -> Verd
     return replace(found, assumptions=(by_updates(exponents, updates, found.stable_at_init),))
 
 
-def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Verdict:
+def _of_resnet(net: Network, scale: Scaling, opt: Optimizer, updates: int) -> Verdict:
     """By regions of the plane where they were found, by the program at hand else."""
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, counted = as_gradient_descent(net, opt, scale, updates)
@@ -203,7 +204,7 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer, updates: int) -> Ver
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)
 
 
-def _reduced(scale: Parametrization, net: ResNet | Transformer | Program) -> Scaling:
+def _reduced(scale: Parametrization, net: Network | Program) -> Scaling:
     """A tp.DepthScaling where it is one; refused where it is not muP in width."""
     names = tuple(dict.fromkeys(m.name for m in net.matrices)) if isinstance(
         net, Program) else net.trained_of_block

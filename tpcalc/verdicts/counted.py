@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Callable, Sequence, Union
+from typing import Callable, Sequence
 
 import sympy as sp
 
@@ -13,12 +13,13 @@ from .._checks import short
 from ..errors import NotCovered
 from ..scaling import Scaling
 from ..optimizers import SGD
-from ..models import ResNet, Transformer
+from ..models import Transformer
 from ..programs.blocks import Block, Branch, block_name
 from ..training.builders import program
 from ..training.carried import carried
 from ..models.attention import SoftmaxAttention
 from ..models.convolution import Convolution
+from ..models.network import Network
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
 from ..programs.language import MatVec, Mean
@@ -26,7 +27,7 @@ from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..optimizers.updates import Optimizer
 
-Judged = Union[ResNet, Transformer]
+Judged = Network
 # Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
 ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
 STAND_IN = rf"({'|'.join((ROW, *OVER.values()))})(_\d+)*"
@@ -99,28 +100,42 @@ def apart_of(net: Judged) -> dict[str, sp.Expr]:
     return {name: net.apart[home] for name, home in carried(net).homes.items() if name in net.trained_of_block}
 
 
+def require_frozen_embedding_readout(net: Judged | Program) -> None:
+    """Raise ``ValueError`` for trained embedding and readout: no depth scaling touches their updates, f moves
+    whatever it is."""
+    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
+        net, Program) else net.train_embedding_readout
+    if trained:
+        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
+                         "is, which says nothing of their updates; expected a net with frozen embedding and readout")
+    if not isinstance(net, Program):
+        net.require_counted()
+
+
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     """The training whose powers of L are those of ``net``'s, each matrix under its own name.
 
     A transformer's is that of two positions and of heads of one coordinate, softmax being a logistic function of the
     difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
     """
-    return program(net, opt, scale) if isinstance(net, ResNet) else one_position(two_positions(net, opt, scale))
+    return one_position(two_positions(net, opt, scale)) if net.positions else program(net, opt, scale)
 
 
 def is_stand_in(net: Judged, name: str) -> bool:
     """Is it a vector of the program that is counted which the network has not? One in each part of a hidden layer."""
-    return isinstance(net, Transformer) and re.fullmatch(STAND_IN, name) is not None and name not in {
+    return bool(net.positions) and re.fullmatch(STAND_IN, name) is not None and name not in {
         one.target.name for one in net._written.statements}
 
 
 def written_out(net: Judged, scale: Scaling) -> Program:
     """The training by plain SGD in which positions, where there are any, are still two."""
-    return program(net, SGD(), scale) if isinstance(net, ResNet) else two_positions(net, SGD(), scale)
+    return two_positions(net, SGD(), scale) if net.positions else program(net, SGD(), scale)
 
 
-def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
+def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
     """The training of two positions and heads of one coordinate, of symbolic P, without exponentials in softmax."""
+    if not isinstance(net, Transformer):
+        raise NotCovered(f"net: got {net!r}; of networks of several positions a tp.Transformer is counted")
     if net.positions < TWO:
         raise NotCovered(f"positions: got {net.positions}; alone, a position reads itself whatever its scores, "
                          f"expected for a verdict is at least {TWO}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Callable, Sequence, Union
+from typing import Callable, Sequence
 
 import sympy as sp
 
@@ -18,18 +18,19 @@ from ..limits.eigenspaces import NoStreams
 from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of
 from ..scaling import DepthScaling
 from ..optimizers import SGD
-from ..models import ResNet, Transformer
+from ..models.network import Network
 from ..training.builders import program
 from ..programs.program import Assign, Program, mapped
+from .counted import require_frozen_embedding_readout
 from .counting import ALPHA, GAMMA, Counting, OwnLayers
 from .ket_exponents import rate_of
 from .sizes import Exponents
 
-Network = Union[ResNet, Program]
+Counted = Network | Program
 Evaluation = Callable[[Point, Sequence[Point]], Evaluated[Exponents]]
 
 
-def exponents_of(net: Network, at: Values = (), updates: int = 1, first_alone: bool = False
+def exponents_of(net: Counted, at: Values = (), updates: int = 1, first_alone: bool = False
                  ) -> tuple[tuple[Region, Exponents], ...]:
     """The exponents of a network's training on regions that cover the plane of its symbols, (alpha, gamma) or others.
 
@@ -43,7 +44,7 @@ def exponents_of(net: Network, at: Values = (), updates: int = 1, first_alone: b
 
 
 @lru_cache(maxsize=256)
-def _at_point(net: Network, at: Values, updates: int, alone: bool) -> tuple[tuple[Region, Exponents], ...]:
+def _at_point(net: Counted, at: Values, updates: int, alone: bool) -> tuple[tuple[Region, Exponents], ...]:
     try:
         counting = counting_of(net, at)
     except OwnLayers as regime:
@@ -52,7 +53,7 @@ def _at_point(net: Network, at: Values, updates: int, alone: bool) -> tuple[tupl
 
 
 @lru_cache(maxsize=32)
-def _on_plane(net: Network) -> tuple[tuple[Region, Exponents], ...]:
+def _on_plane(net: Counted) -> tuple[tuple[Region, Exponents], ...]:
     try:
         return regions(counting_of(net))
     except OwnLayers as regime:
@@ -189,18 +190,6 @@ def _form_through(points: Sequence[Point], values: Sequence[Exponent]) -> Expone
     return Exponent.single(Affine(tuple(slopes), constant))
 
 
-def require_frozen_embedding_readout(net: Network | Transformer) -> None:
-    """Raise ``ValueError`` for trained embedding and readout: no depth scaling touches their updates, f moves
-    whatever it is."""
-    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
-        net, Program) else net.train_embedding_readout
-    if trained:
-        raise NotCovered(f"net: got {net!r}; embedding and readout that are trained move f whatever the depth scaling "
-                         "is, which says nothing of their updates; expected a net with frozen embedding and readout")
-    if not isinstance(net, Program):
-        net.require_counted()
-
-
 def in_every_depth(regime: OwnLayers, size: int) -> Exponents:
     """exp(L) or exp(-L) for all that there is, where layers explode or forget of themselves, whatever the scaling."""
     everything: Fields = {f.name: EXPLODES if regime.explodes else Exponent() for f in Exponents.sizes()}
@@ -208,7 +197,7 @@ def in_every_depth(regime: OwnLayers, size: int) -> Exponents:
     return Exponents(**everything, explosions=((0, rate),) if regime.explodes else ())
 
 
-def counting_of(net: Network, at: Values = ()) -> Counting:
+def counting_of(net: Counted, at: Values = ()) -> Counting:
     """A network's training by its ket equations in normal form; a ResNet is trained by plain SGD.
 
     They are written in symbols, once for all points, unless what layers do can be judged at the values ``at`` alone.
@@ -227,12 +216,12 @@ def counting_of(net: Network, at: Values = ()) -> Counting:
 
 
 @lru_cache(maxsize=32)
-def _counting(net: Network, at: Values) -> Counting:
+def _counting(net: Counted, at: Values) -> Counting:
     one = _program(net)
     return replace(Counting.of(_with_numbers(one, at)), source=one)
 
 
-def _program(net: Network) -> Program:
+def _program(net: Counted) -> Program:
     """A ResNet is trained by plain SGD."""
     return net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
 
@@ -248,7 +237,7 @@ def _with_numbers(one: Program, at: Values) -> Program:
     return replace(one, body=mapped(one.body, lambda s: [Assign(s.target, s.value.subs(values))]))
 
 
-def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr, updates: int = 1, first_alone: bool = False
+def region_of(net: Counted, alpha: sp.Expr, gamma: sp.Expr, updates: int = 1, first_alone: bool = False
               ) -> tuple[Region, Exponents]:
     """The region that a point lies in, and the exponents there; of a rational point, the point itself."""
     at: Values = ((ALPHA, alpha), (GAMMA, gamma))

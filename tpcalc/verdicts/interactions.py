@@ -18,7 +18,7 @@ from ..optimizers import SGD
 from ..models import ResNet
 from ..training.builders import program
 from .counting import ALPHA, GAMMA
-from .exponents import require_frozen_embedding_readout
+from .counted import require_frozen_embedding_readout
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sympy as sp
 
 from .._checks import choice
@@ -9,29 +11,28 @@ from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..scaling import Parametrization, Scaling
 from ..optimizers import SGD, SignSGD
-from ..models import ResNet
 from ..programs.algebra import power_of
 from ..training.builders import program
 from ..optimizers.clipped import Clipped
 from ..optimizers.faithful import direction_power, optimizer_name
 from ..optimizers.names import BY_NAME
 from ..programs.language import Member
-from ..optimizers.updates import Optimizer, require_optimizer
+from ..optimizers.updates import Optimizer, require_optimizer, unclipped
 from .counted import Judged
 from .counting import Counting, training_terms
 
 
-def optimizer_or_default(opt: object) -> Optimizer | Clipped:
+def optimizer_or_default(opt: Any) -> Optimizer | Clipped:
     """An optimizer, one that sees clipped gradients, or one by name, with its default settings; plain SGD where there
     is none."""
     if opt is None:
         return SGD()
     if isinstance(opt, str):
         return BY_NAME[choice("opt", opt, BY_NAME)]
-    inside = opt.opt if isinstance(opt, Clipped) else opt
+    inside = unclipped(opt)
     require_optimizer(inside)
     optimizer_name(inside)  # of others the direction's size is not known
-    return opt  # type: ignore[return-value]
+    return opt
 
 
 def is_plain(opt: Optimizer) -> bool:
@@ -116,7 +117,7 @@ def _changed_gradient(terms: Counting, step: int) -> str | None:
 def _has_grown(net: Judged, terms: Counting) -> bool:
     """Does the first update of a transformer, of which no more is counted, make its stream grow, or is it larger before
     that already? Gradients of later steps, which grow with it, then decide nothing."""
-    if isinstance(net, ResNet):
+    if not net.positions:
         return False
     _, exponents = terms.together()
     return max(exponents.x_init.at(()), exponents.dx.at(())) > 0

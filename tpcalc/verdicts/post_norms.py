@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from ..errors import NotCovered
-from ..models import ResNet, Skip, Transformer
+from ..models import Skip
+from ..models.network import Network
+from ..models.residual import Residual
 from ..programs.language import Mean
 from ..models.skips import Junction
 from .verdict import Verdict
@@ -38,14 +40,16 @@ class ScaledSkip(Skip):
         return super().__call__(replace(junction, enter=entered))
 
 
-def without_post_norms(net: ResNet | Transformer) -> ResNet | Transformer:
+def without_post_norms(net: Network) -> Network:
     """The network of the streams before their norms; ``net`` itself where none stands on them, or no rule moves it."""
+    if not isinstance(net, Residual):
+        return net
     skip = net.skip or Skip()
     if net.norm_position != "post" or net.gains or not isinstance(skip, Skip) or skip.inject != 0:
         return net
     keep, over = (sp.Integer(1), skip.keep) if skip.keep.is_positive else (skip.keep, sp.Integer(1))
     scaled = ScaledSkip(keep, learned=skip.learned, centered=net.norm == "layer", over=over)
-    return replace(net, norm="rms", norm_position="pre", skip=scaled)
+    return replace(net, norm="rms", norm_position="pre", skip=scaled)  # type: ignore[call-arg]
 
 
 def require_normalized(found: Verdict) -> None:

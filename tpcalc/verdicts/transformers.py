@@ -13,10 +13,9 @@ from ..asymptotics import CHANGE, KET, SizeSolution
 from ..orders import Region
 from ..scaling import DepthScaling, Scaling
 from ..optimizers import SGD
-from ..models import Transformer
 from ..optimizers.updates import Optimizer
 from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates
-from .counted import FromZero
+from .counted import FromZero, Judged
 from .counting import Counting, training_terms
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSize, NetworkSizes, size_of
@@ -28,14 +27,14 @@ DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose 
 SCORES = {"score at initialization": KET, "change of score": CHANGE}
 
 
-def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer, updates: int = 1) -> Verdict:
+def of_transformer(net: Judged, scale: Scaling, opt: Optimizer, updates: int = 1) -> Verdict:
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
     Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
     leaves nothing of initial matrices, tied embedding and readout, one position alone, attention of a user's own with
     functions that have no rule.
     """
-    if net.tied:
+    if net.ties_embedding_readout:
         raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
                          "not told from it; expected False")
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
@@ -55,8 +54,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer, updates: in
     scores = {name: size.L for name, size in sizes.items()}
     bounds = found.bounds.union(name for name, size in sizes.items() if size.at_most)
     said = [f"{name}: {'at most ' * (name in bounds)}{power}" for name, power in scores.items()]
-    softmax = net.attention == "softmax"
-    if softmax:
+    if net.chooses:
         start, change = map(scores.get, SCORES)
         said = [uniformity(start, change, "change of score" in bounds, exponents.after)]
     if linear.weight_decay and counted:
@@ -121,9 +119,10 @@ def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = Fa
     return f"{found}; {many} {moved} by {'at most ' * at_most}{in_words(change, 1)}"
 
 
-def name_on_transformer(net: Transformer, scale: Scaling) -> str:
+def name_on_transformer(net: Judged, scale: Scaling) -> str:
     """The name of the verdict by plain gradient descent, for which no matrix needs to be counted by itself.
 
+    >>> from tpcalc import Transformer
     >>> name_on_transformer(Transformer(mlp=None), DepthScaling(1, 0))
     'ODE limit'
     """

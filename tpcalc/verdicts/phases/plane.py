@@ -20,7 +20,8 @@ from ...models import ResNet
 from ...training.builders import program
 from ...training.by_parameter import exponents_of_powers
 from ..counting import ALPHA, GAMMA
-from ..exponents import exponents_of, require_frozen_embedding_readout
+from ..counted import require_frozen_embedding_readout
+from ..exponents import exponents_of
 from ..matrices import MatrixVerdicts
 from .regions import Point, faces, lines_of
 from ..sizes import Exponents

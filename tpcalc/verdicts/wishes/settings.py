@@ -16,7 +16,6 @@ from ...orders import Affine
 from ...orders.polytope import Point, Polytope
 from ...scaling import DepthScaling, Parametrization, WidthScaling
 from ...optimizers import SGD
-from ...models import Transformer
 from ...training.carried import carried
 from ...optimizers.faithful import EPS, decay_power, degree, direction, direction_power, optimizer_name
 from ...optimizers.updates import Optimizer
@@ -304,7 +303,7 @@ class DepthSettings(PowerSettings):
     def assumed(self) -> list[str]:
         net = self.sizes.net
         said = [TRAINING, *[DECAYING] * self.has_decay]
-        return said + ([UNNORMED] * (net.norm is None) + [ASSUMED] if isinstance(net, Transformer) else [])
+        return said + ([UNNORMED] * (net.norm is None) + [ASSUMED] if net.positions else [])
 
     def _beyond(self, point: Point) -> dict[str, sp.Expr]:
         values = dict(zip(self.sizes.symbols, map(_rational, point)))

@@ -12,9 +12,8 @@ from ...asymptotics import CHANGE, KET, SCALAR, Unknown
 from ...asymptotics.cells import FAR
 from ...asymptotics.explain import RULES, named
 from ...asymptotics.values import LARGE, unit_directions, towards
-from ..counted import Judged
+from ..counted import Judged, require_frozen_embedding_readout
 from ..counting import ALPHA, Counting, in_symbols, symbols_of
-from ..exponents import require_frozen_embedding_readout
 from ..ket_exponents import Reader, exponent_of_value, larger, rate_of
 from ..second_order import block_jet
 from ..sizes import Exponents
@@ -24,7 +23,6 @@ from ...limits.eigenspaces import NoStreams
 from ...orders import Affine, Exponent
 from ...orders.polytope import Point, Polytope
 from ...optimizers import SGD
-from ...models import ResNet
 
 INIT = ("x at initialization", "h at initialization", "f at initialization")
 CHANGES = {"change of x": "dx", "change of h": "dh", "change of f": "df"}
@@ -229,7 +227,7 @@ class DepthSizes(PowerSizes):
             return reader, _before(reader)
         if what is not None:
             return Reader(there.after(2, what), there.source), _of_matrix(there.alone(what), what)
-        solution = there.decided() if isinstance(self.net, ResNet) else there.after(2)
+        solution = there.after(2) if self.net.positions else there.decided()
         reader = Reader(solution, there.source)
         found = _in_training(reader.read(there.exact, at_first=False))
         growing = solution.growing(solution.steps - 1) if solution.grows else []

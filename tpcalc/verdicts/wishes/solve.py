@@ -21,7 +21,8 @@ from ...orders import Affine, Region
 from ...orders.polytope import Polytope
 from ...scaling import DepthScaling
 from ...scaling.powers import as_power
-from ...models import ResNet, Transformer
+from ...models import ResNet
+from ...models.network import Network
 from ...training.builders import require_vectors_taken
 from ...optimizers.clipped import Clipped
 from ...width.layers import Perceptron
@@ -176,7 +177,7 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
 
 def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds, PowerSettings, tuple[str, ...]]:
     """What is solved for: where sizes are of order one, what is set, and what stands for a wide network."""
-    if not isinstance(net, (ResNet, Transformer, Perceptron)):
+    if not isinstance(net, (Network, Perceptron)):
         raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.width.Perceptron or "
                          "None")
     optimizer = optimizer_or_default(opt)
@@ -186,9 +187,9 @@ def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds,
     if isinstance(net, Perceptron):
         widths = WidthSizes(net, optimizer)
         return Bounds(widths), WidthSettings(widths, optimizer, fixed), ()
-    wide = (WIDE,) if net.mlp_ratio > 1 else ()
+    wide = () if net.narrow is net else (WIDE,)
     net = net.narrow
-    if isinstance(net, Transformer) and net.tied:
+    if net.positions and net.ties_embedding_readout:
         raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
                          "not told from it; expected False")
     require_vectors_taken(net, optimizer, DepthScaling())

@@ -1,0 +1,1 @@
+"""One step on one sample, in closed form."""

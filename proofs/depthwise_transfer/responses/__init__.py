@@ -1,0 +1,1 @@
+"""Responses: derivatives of fields in Gaussian sources, and their means."""

@@ -1,0 +1,1 @@
+"""What vectors and matrices become at infinite width."""

@@ -1,0 +1,1 @@
+"""What a depth scaling does: definitions of flags, and where in the plane they hold."""

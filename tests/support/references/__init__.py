@@ -1,0 +1,1 @@
+"""Second ways to a value, slow and independent of what they check."""
