@@ -1,7 +1,7 @@
 """Draw docs/images/torch_transfer.svg: tpcalc.torch.transfer of a small Llama-like transformer on English text; print
 its numbers, beside what theory says of each recipe.
 
-Depths 2 to 16 at width 64, 70 steps of AdamW, seven rates an octave apart but for wide ends, three seeds. Takes half an
+Depths 2 to 16 at width 64, 70 steps of AdamW, seven rates an octave apart, five seeds. Takes half an
 hour on one core. With a folder as argument, finished trainings are kept there and not made again.
 """
 
@@ -27,7 +27,7 @@ from tpcalc.tune.recipe import named_recipe
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 
-DEPTHS, STEPS, SEEDS, RECIPES = [2, 4, 8, 16], 70, 3, ["sp", "depth-mup", "completep"]
+DEPTHS, STEPS, SEEDS, RECIPES = [2, 4, 8, 16], 70, 5, ["sp", "depth-mup", "completep"]
 RATES = 2.0 ** np.arange(-11, -4)
 WIDTH, HEADS, BATCH, TIME = 64, 4, 8, 32
 

@@ -24,8 +24,7 @@ class TransferSweep(Short, Tabled):
     """Loss against learning rate at several depths, by recipe, over seeds.
 
     recipes: (r,); depths: (d,), growing; learning_rates: (k,), growing; losses: (r, d, k, s), the mean over the last
-    steps of a training, infinite where it diverged; diverged: {(r, d, k, s): the step at which its loss was above
-    twice the first one or not finite}.
+    steps of a training, infinite where it diverged; diverged: {(r, d, k, s): the step at which it did}.
 
     Optima are those of single seeds, by a parabola through the least loss and its neighbors over the logarithm of the
     rate; their mean over seeds is the estimate. Its error covers the mean of many seeds in 68% of sweeps, by Student's

@@ -24,7 +24,7 @@ OPTIMIZERS: dict[str, Optimize] = {"adamw": torch.optim.AdamW, "adam": torch.opt
 SCALAR = "a function of model and batch that returns a tensor of one number, with a gradient in parameters"
 GROUPS = "a function of parameter groups that returns a torch.optim.Optimizer with these groups and their rates"
 GENERATOR = threading.RLock()  # threads share torch's generator: one draws at a time
-EXCESS = 2.0  # a loss that many times the first one is that of a training that diverges
+EXCESS = 2.0  # times the first loss, and that of the model as it began on the same batch: a training diverges
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,16 @@ class TrainingRun:
 
     def _trained(self, model: Model, trainer: torch.optim.Optimizer) -> tuple[float | None, int]:
         losses: list[float] = []
+        begun: Model | None = None
         for step, batch in enumerate(self.script.batches(self.seed)):
             value = self.script.value(model, batch)
             losses.append(float(value.detach()))
-            if not math.isfinite(losses[-1]) or losses[-1] > EXCESS * losses[0]:
+            if not math.isfinite(losses[-1]):
                 return None, step
+            if losses[-1] > EXCESS * losses[0]:  # is it the training, or the batch?
+                begun = begun or self._start()[0]
+                if losses[-1] > EXCESS * float(self.script.value(begun, batch).detach()):
+                    return None, step
             trainer.zero_grad()
             value.backward()
             trainer.step()

@@ -86,8 +86,8 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
     Returns
     -------
     TransferSweep
-        ``print`` it, ``plot`` it, or read its fields. A training whose loss is above twice its first, or not finite, is
-        stopped there, and is a point at infinity.
+        ``print`` it, ``plot`` it, or read its fields. A training diverges where its loss is not finite, or above twice
+        its first and twice that of the model as it began, on the same batch; it is stopped there, a point at infinity.
 
     Raises ``ValueError`` for input that is not allowed, before any training where it can be seen then, and
     ``NotCovered`` for models that ``plan`` refuses. Source: Tensor Programs VI, section 6, Figures 11 to 13.
@@ -307,9 +307,9 @@ class _Kept:
 
     def __init__(self, script: Script, looked: _Looked, roles: object, unknown: str) -> None:
         self._same: Fields = {
+            "steps": script.steps, "last": script.last, "weight_decay": script.weight_decay,
             "make": code_of(script.make.make), "loss": code_of(script.loss),
-            "data": code_of(script.data) + looked.batches, "optimizer": code_of(script.optimizer),
-            "steps": script.steps, "last": script.last, "weight_decay": script.weight_decay}
+            "data": code_of(script.data) + looked.batches, "optimizer": code_of(script.optimizer)}
         self._starts = {str(depth): list(start) for depth, start in looked.starts.items()}
         others = {**self._same, "code": code_digest(), "torch": torch.__version__, "plan": [str(roles), unknown]}
         self._common = hashlib.sha256(json.dumps(others).encode()).hexdigest()
