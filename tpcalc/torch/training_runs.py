@@ -38,7 +38,7 @@ class OfDepth:
 
 
 @dataclass(frozen=True)
-class Script:
+class TrainingScript:
     """What all trainings of a sweep have in common. last: how many of the last losses are averaged; draws: do loss or
     data draw from torch's generator, so that threads have to take turns?"""
 
@@ -104,7 +104,7 @@ def plain_groups(model: Model, rate: float, weight_decay: float) -> list[Fields]
 class TrainingRun:
     """One training; plan: None leaves the model as it is made."""
 
-    script: Script
+    script: TrainingScript
     depth: int
     rate: float
     seed: int

@@ -23,8 +23,8 @@ from .._files import code_digest, keep_json, kept_json
 from .._spread import require_executor
 from .._types import Fields, Value
 from ..scaling import Scaling
-from ..studies.fingerprints import code_of
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
+from ..studies.written_code import code_of
 from ..tune.recipe import named_recipe
 from .planning import ModelPlan, plan
 from .reading.building import NotRun
@@ -32,7 +32,8 @@ from .reading.reading import read
 from .streams import Loss
 from .sweep import TransferSweep
 from .training_runs import (
-    GENERATOR, GROUPS, OPTIMIZERS, Data, OfDepth, Optimize, Script, TrainingRun, is_outcome, law_of, plain_groups)
+    GENERATOR, GROUPS, OPTIMIZERS, Data, OfDepth, Optimize, TrainingRun, TrainingScript, is_outcome, law_of,
+    plain_groups)
 
 RATE = 1e-3   # of optimizers that are made to be looked at
 CLOSE = 1e-4  # relative, of starts of trainings that are the same on another machine
@@ -137,7 +138,7 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
         optimizer = OPTIMIZERS[_checks.choice("optimizer", optimizer, OPTIMIZERS)]
     decay = _checks.nonnegative_number("weight_decay", weight_decay)
     folder = None if resume is None else _checks.folder("resume", resume)
-    script = Script(OfDepth(make), loss, data, optimizer, count, averaged, decay)
+    script = TrainingScript(OfDepth(make), loss, data, optimizer, count, averaged, decay)
     _require_picklable(script, executor)
     looked = _looked_at(script, sizes)
     script = replace(script, draws=looked.draws)
@@ -171,7 +172,7 @@ def _recipe_names(recipes: object) -> dict[str, str | Scaling]:
     return found
 
 
-def _require_picklable(script: Script, executor: object) -> None:
+def _require_picklable(script: TrainingScript, executor: object) -> None:
     if not isinstance(executor, ProcessPoolExecutor):
         return
     for name, value in (("make", script.make.make), ("loss", script.loss), ("data", script.data),
@@ -197,7 +198,7 @@ class _Looked:
     batches: str
 
 
-def _looked_at(script: Script, depths: Sequence[int]) -> _Looked:
+def _looked_at(script: TrainingScript, depths: Sequence[int]) -> _Looked:
     """Raises ``ValueError`` for functions that do not give the same twice, or nothing that can be trained."""
     with GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -279,8 +280,8 @@ def _add(digest: Value, batch: object) -> None:
             digest.update((repr(leaf) if plain else type(leaf).__name__).encode())
 
 
-def _plans(script: Script, names: Mapping[str, str | Scaling], depths: Sequence[int], base: int, looked: _Looked,
-           roles: Mapping[str, str] | None, unknown: str) -> dict[tuple[int, int], ModelPlan]:
+def _plans(script: TrainingScript, names: Mapping[str, str | Scaling], depths: Sequence[int], base: int,
+           looked: _Looked, roles: Mapping[str, str] | None, unknown: str) -> dict[tuple[int, int], ModelPlan]:
     """(recipe, depth) -> its plan, where one differs from what is made; what it rests on is left behind."""
     found: dict[tuple[int, int], ModelPlan] = {}
     scaled = {i: recipe for i, recipe in enumerate(names.values()) if recipe != "sp"}
@@ -305,7 +306,7 @@ def _plans(script: Script, names: Mapping[str, str | Scaling], depths: Sequence[
 class _Kept:
     """Names of trainings by what decides them, and a record in the folder of what all of them share."""
 
-    def __init__(self, script: Script, looked: _Looked, roles: object, unknown: str) -> None:
+    def __init__(self, script: TrainingScript, looked: _Looked, roles: object, unknown: str) -> None:
         self._same: Fields = {
             "steps": script.steps, "last": script.last, "weight_decay": script.weight_decay,
             "make": code_of(script.make.make), "loss": code_of(script.loss),
