@@ -221,3 +221,30 @@ def test_the_picture() -> None:
     with pytest.raises(ValueError, match="^axes: got 2; expected as many as recipes, 1"):
         found.plot(pyplot.subplots(1, 2)[1])
     pyplot.close("all")
+
+
+def test_parameters_that_are_tied_are_trained_once() -> None:
+    models = pytest.importorskip("support.torch_models")
+
+    def tokens(seed: int) -> Iterator[Any]:
+        draw = torch.Generator().manual_seed(seed)
+        return (torch.randint(17, (4, 9), generator=draw) for _ in range(4))
+
+    def loss(model: Any, batch: Any) -> Any:
+        return torch.nn.functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+
+    found = tpt.transfer(lambda depth: models.GPT(depth, tied=True), loss, tokens, [2, 4], [1e-3, 1e-2], 4,
+                         ["sp", "depth-mup", "completep"], seeds=2)
+    assert np.isfinite(found.losses).all()
+
+
+def test_a_batch_that_is_hard_is_no_training_that_diverges() -> None:
+    """The loss of the third batch is 100 times that of others, before any step as after it."""
+    def uneven(seed: int) -> Iterator[Any]:
+        return ((10.0 if number == 2 else 1.0) * torch.ones(1).double() for number in range(4))
+
+    def loss(model: Any, batch: Any) -> Any:
+        return (batch * (model(torch.ones(1).double()) - 3.0)).square().mean()
+
+    found = tpt.transfer(make_sum, loss, uneven, [2], [1e-6, 10.0], 4, ["sp"], "sgd", seeds=1)
+    assert np.isfinite(found.losses[0, 0, 0]).all() and found.diverged == {(0, 0, 1, 0): 1}

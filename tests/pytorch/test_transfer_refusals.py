@@ -6,7 +6,10 @@ import math
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Iterator
 
+import numpy as np
 import pytest
+
+import tpcalc as tp
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
@@ -62,3 +65,58 @@ def test_processes_need_functions_of_modules() -> None:
         with pytest.raises(ValueError, match="^loss: got <function .*, which other processes cannot be sent"):
             tpt.transfer(make_net, lambda model, batch: product(model, batch), normal, [2], [1e-3], 2, ["sp"],
                          executor=executor)
+
+
+def test_what_only_a_plan_refuses_is_refused_before_any_training(trained: list[Any]) -> None:
+    def of(model: Any, **options: Any) -> None:
+        tpt.transfer(model, product, normal, [2, 4], [1e-3], 4, ["sp", "depth-mup"], **options)
+
+    class Shared(Net):
+        def forward(self, x: Any) -> Any:
+            x = self.emb(x)
+            for _ in self.layers:
+                x = x + self.layers[0](x)
+            return self.head(x)
+
+    class Plain(Net):
+        def forward(self, x: Any) -> Any:
+            x = self.emb(x)
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x)
+
+    with pytest.raises(ValueError, match="^weight_decay: got 0.1 with adam"):
+        of(make_net, optimizer="adam", weight_decay=0.1)
+    for model in (Shared, Plain):
+        with pytest.raises(tp.NotCovered):
+            of(lambda depth, model=model: model(depth))
+        assert not trained
+    found = tpt.transfer(lambda depth: Plain(depth), product, normal, [2, 4], [1e-3], 4, ["sp"])
+    assert found.losses.shape == (1, 2, 1, 3) and len(trained) == 6
+
+
+def test_values_that_are_not_torchs_are_refused(trained: list[Any]) -> None:
+    def make(depth: int) -> Any:
+        model = Net(depth)
+        model.head.weight.data.copy_(torch.from_numpy(np.random.default_rng().normal(size=(1, 8))))
+        return model
+
+    with pytest.raises(ValueError, match="^make: its parameters for depth 2 differ from one call to the next"):
+        tpt.transfer(make, product, normal, [2], [1e-3], 2, ["sp"])
+    assert not trained
+
+
+def test_what_a_plan_takes_for_granted_is_said() -> None:
+    found = tpt.transfer(make_net, product, normal, [2, 4], [1e-3], 2, ["completep"], weight_decay=0.1)
+    assert all(note.startswith("completep: ") for note in found.notes)
+    unused = tpt.transfer(lambda depth: WithUnused(depth), product, normal, [2, 4], [1e-3], 2, ["depth-mup"],
+                          unknown="as-base")
+    assert any("unused" in note for note in unused.notes) and "note: depth-mup: " in str(unused)
+    with pytest.raises(tp.NotCovered, match="got unused"):
+        tpt.transfer(lambda depth: WithUnused(depth), product, normal, [2, 4], [1e-3], 2, ["depth-mup"])
+
+
+class WithUnused(Net):
+    def __init__(self, depth: int) -> None:
+        super().__init__(depth)
+        self.more = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(depth))

@@ -24,7 +24,8 @@ class TransferSweep(Short, Tabled):
     """Loss against learning rate at several depths, by recipe, over seeds.
 
     recipes: (r,); depths: (d,), growing; learning_rates: (k,), growing; losses: (r, d, k, s), the mean over the last
-    steps of a training, infinite where it diverged; diverged: {(r, d, k, s): the step at which it did}.
+    steps of a training, infinite where it diverged; diverged: {(r, d, k, s): the step at which it did};
+    notes: what plans take for granted, or do not know.
 
     Optima are those of single seeds, by a parabola through the least loss and its neighbors over the logarithm of the
     rate; their mean over seeds is the estimate. Its error covers the mean of many seeds in 68% of sweeps, by Student's
@@ -36,6 +37,7 @@ class TransferSweep(Short, Tabled):
     learning_rates: np.ndarray
     losses: np.ndarray
     diverged: Mapping[tuple[int, int, int, int], int]
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def _by_seed(self) -> np.ndarray:
@@ -149,10 +151,10 @@ class TransferSweep(Short, Tabled):
                   "best rate": self._end(row) + cell(row["best_rate"]),
                   "+- octaves": f"{row['octaves']:.2f}", "loss": f"{row['loss']:.4f}",
                   "+-": f"{row['loss_error']:.4f}", "diverged": f"{row['diverged']} of {trained}"} for row in self.rows]
-        return "\n".join([text_table(shown), "< > the grid ends there" * (not self.bracketed.all()),
-                          "does the optimum move?", *(
-                              f"  {recipe}: {answer}; {self.reasons[recipe]}" for recipe, answer in self.moves.items())
-                          ]).replace("\n\n", "\n")
+        ends = [] if self.bracketed.all() else ["< > the grid ends there"]
+        moves = [f"  {recipe}: {answer}; {self.reasons[recipe]}" for recipe, answer in self.moves.items()]
+        return "\n".join([text_table(shown), *ends, "does the optimum move?", *moves,
+                          *(f"note: {note}" for note in self.notes)])
 
     def _end(self, row: Fields) -> str:
         """On which side the optimum is, where the grid does not bracket it."""

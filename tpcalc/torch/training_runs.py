@@ -114,12 +114,13 @@ class TrainingRun:
         """(mean of the last losses, the number of steps), or (None, the step at which the training diverges)."""
         with GENERATOR if self.script.draws else nullcontext(), torch.random.fork_rng(
                 devices=[], enabled=self.script.draws):
-            model, groups = self._start()
+            model, groups = self.start()
             if self.script.draws:
                 torch.manual_seed(self.seed)
             return self._trained(model, self.script.trainer(groups))
 
-    def _start(self) -> tuple[Model, list[Fields]]:
+    def start(self) -> tuple[Model, list[Fields]]:
+        """The model as its training begins, and its groups."""
         decay, model = self.script.weight_decay, self.script.model(self.depth, self.seed)
         if self.plan is None:
             return model, plain_groups(model, self.rate, decay)
@@ -136,7 +137,7 @@ class TrainingRun:
             if not math.isfinite(losses[-1]):
                 return None, step
             if losses[-1] > EXCESS * losses[0]:  # is it the training, or the batch?
-                begun = begun or self._start()[0]
+                begun = begun or self.start()[0]
                 if losses[-1] > EXCESS * float(self.script.value(begun, batch).detach()):
                     return None, step
             trainer.zero_grad()

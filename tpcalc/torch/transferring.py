@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import pickle
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Callable, Mapping, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 from torch.nn import Module as Model
-from torch.utils._pytree import tree_leaves
 
 from .. import _checks
-from .._files import code_digest, keep_json, kept_json
 from .._spread import require_executor
-from .._types import Fields, Value
+from .._types import Value
+from ..groups.plan import CLIPPING
 from ..scaling import Scaling
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
-from ..studies.written_code import code_of
 from ..tune.recipe import named_recipe
 from .planning import ModelPlan, plan
 from .reading.building import NotRun
 from .reading.reading import read
+from .starts import Record, Starts, starts_of
 from .streams import Loss
 from .sweep import TransferSweep
-from .training_runs import (
-    GENERATOR, GROUPS, OPTIMIZERS, Data, OfDepth, Optimize, TrainingRun, TrainingScript, is_outcome, law_of,
-    plain_groups)
-
-RATE = 1e-3   # of optimizers that are made to be looked at
-CLOSE = 1e-4  # relative, of starts of trainings that are the same on another machine
+from .training_runs import GROUPS, OPTIMIZERS, Data, OfDepth, Optimize, TrainingRun, TrainingScript, is_outcome
 
 
 def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Sequence[int], learning_rates: ArrayLike,
@@ -140,24 +129,27 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
     folder = None if resume is None else _checks.folder("resume", resume)
     script = TrainingScript(OfDepth(make), loss, data, optimizer, count, averaged, decay)
     _require_picklable(script, executor)
-    looked = _looked_at(script, sizes)
+    looked = starts_of(script, sizes)
     script = replace(script, draws=looked.draws)
-    kept = _Kept(script, looked, roles, unknown)
+    record = Record(script, looked, roles, unknown)
     if folder is not None:
-        kept.require_same(folder)
+        record.require_same(folder)
     plans = _plans(script, names, sizes, least, looked, roles, unknown)
+    for (_, j), one in plans.items():
+        script.trainer(TrainingRun(script, sizes[j], float(rates[0]), 0, one).start()[1])
     locations, jobs = [], []
     for i, j, k, s in np.ndindex(len(names), len(sizes), len(rates), starts):
         run = TrainingRun(script, sizes[j], float(rates[k]), s, plans.get((i, j)))
         locations.append((i, j, k, s))
-        jobs.append((kept.key(run, list(names)[i], least), float(sizes[j]), run))
+        jobs.append((record.key(run, list(names)[i], least), float(sizes[j]), run))
     done = run_jobs(TrainingRun.result, jobs, FinishedJobs(folder, is_outcome), executor, progress)
     losses, diverged = np.empty((len(names), len(sizes), len(rates), starts)), {}
     for at, (value, step) in zip(locations, done):
         losses[at] = math.inf if value is None else value
         if value is None:
             diverged[at] = step
-    return TransferSweep(tuple(names), tuple(sizes), rates, losses, diverged)
+    notes = [f"{one.recipe}: {note}" for one in plans.values() for note in one.notes if note != CLIPPING]
+    return TransferSweep(tuple(names), tuple(sizes), rates, losses, diverged, tuple(dict.fromkeys(notes)))
 
 
 def _recipe_names(recipes: object) -> dict[str, str | Scaling]:
@@ -184,104 +176,8 @@ def _require_picklable(script: TrainingScript, executor: object) -> None:
                              "expected a function of a module, or another executor") from None
 
 
-@dataclass(frozen=True)
-class _Looked:
-    """What the starts of trainings are like, of seed 0. batch: what loss hands to the model, as ``plan`` takes it, None
-    where it is no single one; law: the optimizer's name in plans; starts: depth -> size of the parameters and first
-    loss; batches: a digest."""
-
-    draws: bool
-    batch: object
-    law: str | None
-    optimizer: str
-    starts: Mapping[int, tuple[float, float]]
-    batches: str
-
-
-def _looked_at(script: TrainingScript, depths: Sequence[int]) -> _Looked:
-    """Raises ``ValueError`` for functions that do not give the same twice, or nothing that can be trained."""
-    with GENERATOR, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        before = torch.get_rng_state()
-        first = None
-        digests = []
-        for _ in range(2):
-            torch.manual_seed(0)
-            digest = hashlib.sha256()
-            for number, batch in enumerate(script.batches(0)):
-                first = batch if number == 0 else first
-                _add(digest, batch)
-            digests.append(digest.hexdigest())
-        if digests[0] != digests[1]:
-            raise ValueError("data: its batches for seed 0 differ from one call to the next; expected the same for the "
-                             "same seed")
-        draws = not torch.equal(before, torch.get_rng_state())
-        starts, shapes, inputs = {}, [], object()
-        for depth in depths:
-            model = script.model(depth, 0)
-            size = _size(model)
-            if depth == depths[0] and _size(script.model(depth, 0)) != size:
-                raise ValueError(f"make: its parameters for depth {depth} differ from one call to the next; expected "
-                                 "values that are drawn from torch's generator")
-            shapes.append({name: tuple(p.shape) for name, p in model.named_parameters()})
-            if len(shapes) > 1 and shapes[-1] == shapes[-2]:
-                raise ValueError(f"make: the model of depth {depth} has the same parameters as the one before it; "
-                                 "expected a function that reads the depth")
-            if not any(p.requires_grad for p in model.parameters()):
-                raise ValueError(f"make: the model of depth {depth} has no parameters that are trained; expected some")
-            torch.manual_seed(0)
-            with _Input(model) as seen:
-                value = script.value(model, first)
-            draws = draws or not torch.equal(before, torch.get_rng_state())
-            inputs = seen.taken if depth == depths[0] else inputs
-            start = float(value.detach())
-            if not 0 < start < math.inf:
-                raise ValueError(f"loss: it is {start:g} at the start of depth {depth}; expected a positive number, of "
-                                 "which twice as much is a training that diverges")
-            starts[depth] = size, start
-        trainer = script.trainer(plain_groups(model, RATE, 0.0))
-    return _Looked(draws, inputs, law_of(trainer), type(trainer).__name__, starts, digests[0])
-
-
-def _size(model: Model) -> float:
-    """The sum of squares of all parameters."""
-    return math.fsum(float(p.detach().double().square().sum()) for p in model.parameters())
-
-
-class _Input:
-    """What a model is called with for the first time, as ``plan`` takes batches; None where that is no single value."""
-
-    def __init__(self, model: Model) -> None:
-        self.taken: object = None
-        self._calls, self._hook = 0, model.register_forward_pre_hook(self._see, with_kwargs=True)
-
-    def _see(self, model: Model, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        self._calls += 1
-        if self._calls == 1:
-            self.taken = args[0] if len(args) == 1 and not kwargs else kwargs if kwargs and not args else None
-
-    def __enter__(self) -> _Input:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._hook.remove()
-
-
-def _add(digest: Value, batch: object) -> None:
-    """Tensors, arrays and plain values of a batch; of anything else its class."""
-    for leaf in tree_leaves(batch):
-        array = leaf.detach().cpu() if isinstance(leaf, Tensor) else leaf
-        if isinstance(array, Tensor):
-            array = (array.float() if array.dtype == torch.bfloat16 else array).numpy()
-        if isinstance(array, np.ndarray) and array.dtype != object:
-            digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        else:
-            plain = isinstance(leaf, (str, bytes, int, float, bool, type(None)))
-            digest.update((repr(leaf) if plain else type(leaf).__name__).encode())
-
-
 def _plans(script: TrainingScript, names: Mapping[str, str | Scaling], depths: Sequence[int], base: int,
-           looked: _Looked, roles: Mapping[str, str] | None, unknown: str) -> dict[tuple[int, int], ModelPlan]:
+           looked: Starts, roles: Mapping[str, str] | None, unknown: str) -> dict[tuple[int, int], ModelPlan]:
     """(recipe, depth) -> its plan, where one differs from what is made; what it rests on is left behind."""
     found: dict[tuple[int, int], ModelPlan] = {}
     scaled = {i: recipe for i, recipe in enumerate(names.values()) if recipe != "sp"}
@@ -301,40 +197,3 @@ def _plans(script: TrainingScript, names: Mapping[str, str | Scaling], depths: S
                        reading=reading, unknown=unknown)
             found[i, j] = replace(one, reading=None)
     return found
-
-
-class _Kept:
-    """Names of trainings by what decides them, and a record in the folder of what all of them share."""
-
-    def __init__(self, script: TrainingScript, looked: _Looked, roles: object, unknown: str) -> None:
-        self._same: Fields = {
-            "steps": script.steps, "last": script.last, "weight_decay": script.weight_decay,
-            "make": code_of(script.make.make), "loss": code_of(script.loss),
-            "data": code_of(script.data) + looked.batches, "optimizer": code_of(script.optimizer)}
-        self._starts = {str(depth): list(start) for depth, start in looked.starts.items()}
-        others = {**self._same, "code": code_digest(), "torch": torch.__version__, "plan": [str(roles), unknown]}
-        self._common = hashlib.sha256(json.dumps(others).encode()).hexdigest()
-
-    def key(self, run: TrainingRun, recipe: str, base: int) -> str:
-        by = ["as made"] if run.plan is None else [recipe, base]
-        said = [self._common, run.depth, run.rate, run.seed, *by]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
-
-    def require_same(self, folder: Path) -> None:
-        """Raises ``ValueError`` naming what differs from the sweep in the folder; else what is new is written down."""
-        path = folder / "sweep.json"
-        found = kept_json(path, "sweep")
-        starts = {} if found is None else dict(found["starts"])
-        if found is not None:
-            for name, value in self._same.items():
-                if found["same"].get(name) != value:
-                    what = "another function" if isinstance(value, str) else f"{value} instead of {found['same'][name]}"
-                    raise ValueError(f"{name}: got {what}, beside the trainings in {_checks.short(str(folder))}; "
-                                     "expected what they were begun with, or another folder for resume")
-            for depth in starts.keys() & self._starts.keys():
-                for name, old, new in zip(("make", "loss"), starts[depth], self._starts[depth]):
-                    if not math.isclose(old, new, rel_tol=CLOSE):
-                        raise ValueError(f"{name}: got one with which training at depth {depth} starts otherwise than "
-                                         f"the trainings in {_checks.short(str(folder))} did; expected what they were "
-                                         "begun with, or another folder for resume")
-        keep_json(path, "sweep", {"same": self._same, "starts": {**starts, **self._starts}})
