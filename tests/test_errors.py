@@ -18,7 +18,6 @@ WIDE = {"ValueError", "TypeError", "KeyError", "AttributeError", "IndexError", "
 CONVERSIONS = {  # one call, of something that is not the package's: what it does not take, it says by such an error
     "tpcalc/_checks.py short": "repr, of whole numbers with thousands of digits",
     "tpcalc/interpreters/given.py of": "float, of a sympy expression",
-    "tpcalc/torch/transferring.py _require_picklable": "pickle, of a function of the user's",
     "tpcalc/lowering/plan.py __call__": "float, of a sympy expression",
     "tpcalc/interpreters/given.py _from_text": "text of the user's as a number",
     "tpcalc/models/activations.py require_finite": "sympy's search for poles, which it gives up",

@@ -62,7 +62,7 @@ def test_bad_input_is_refused_before_any_training(trained: list[Any], given: Any
 
 def test_processes_need_functions_of_modules() -> None:
     with ProcessPoolExecutor(1) as executor:
-        with pytest.raises(ValueError, match="^loss: got <function .*, which other processes cannot be sent"):
+        with pytest.raises(ValueError, match="^loss: got <function .*, which other processes cannot find by its name"):
             tpt.transfer(make_net, lambda model, batch: product(model, batch), normal, [2], [1e-3], 2, ["sp"],
                          executor=executor)
 

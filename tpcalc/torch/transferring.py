@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import pickle
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from types import FunctionType
 from typing import Callable, Mapping, Sequence
 
 import numpy as np
@@ -15,8 +15,10 @@ from torch.nn import Module as Model
 from .. import _checks
 from .._spread import require_executor
 from .._types import Value
+from ..errors import NotCovered
 from ..groups.plan import CLIPPING
 from ..scaling import Scaling
+from ..studies.fingerprints import content
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
 from ..tune.recipe import named_recipe
 from .planning import ModelPlan, plan
@@ -128,7 +130,7 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
     decay = _checks.nonnegative_number("weight_decay", weight_decay)
     folder = None if resume is None else _checks.folder("resume", resume)
     script = TrainingScript(OfDepth(make), loss, data, optimizer, count, averaged, decay)
-    _require_picklable(script, executor)
+    _require_named(script, executor)
     looked = starts_of(script, sizes)
     script = replace(script, draws=looked.draws)
     record = Record(script, looked, roles, unknown)
@@ -164,15 +166,16 @@ def _recipe_names(recipes: object) -> dict[str, str | Scaling]:
     return found
 
 
-def _require_picklable(script: TrainingScript, executor: object) -> None:
+def _require_named(script: TrainingScript, executor: object) -> None:
+    """Raise ``ValueError`` for functions that other processes cannot find by their names, where they would have to."""
     if not isinstance(executor, ProcessPoolExecutor):
         return
     for name, value in (("make", script.make.make), ("loss", script.loss), ("data", script.data),
                         ("optimizer", script.optimizer)):
         try:
-            pickle.dumps(value)
-        except Exception as error:  # what pickle raises is of no common class
-            raise ValueError(f"{name}: got {_checks.short(value)}, which other processes cannot be sent ({error}); "
+            content(value if isinstance(value, FunctionType) else type(value))
+        except NotCovered:
+            raise ValueError(f"{name}: got {_checks.short(value)}, which other processes cannot find by its name; "
                              "expected a function of a module, or another executor") from None
 
 
