@@ -66,7 +66,8 @@ def starts_of(script: TrainingScript, depths: Sequence[int]) -> Starts:
                                  "which twice as much is a training that diverges")
             inputs = inputs if starts else seen.taken
             starts[depth] = size, start
-        draws = not torch.equal(before, torch.get_rng_state())
+        elsewhere = any(p.device.type != "cpu" for p in model.parameters())  # with a generator that is not looked at
+        draws = elsewhere or not torch.equal(before, torch.get_rng_state())
         trainer = script.trainer(plain_groups(model, RATE, 0.0))
     return Starts(draws, inputs, law_of(trainer), type(trainer).__name__, starts, batches)
 

@@ -40,7 +40,7 @@ class OfDepth:
 @dataclass(frozen=True)
 class TrainingScript:
     """What all trainings of a sweep have in common. last: how many of the last losses are averaged; draws: do loss or
-    data draw from torch's generator, so that threads have to take turns?"""
+    data draw from torch's generators, so that threads have to take turns?"""
 
     make: OfDepth
     loss: Loss
@@ -113,7 +113,7 @@ class TrainingRun:
     def result(self) -> tuple[float | None, int]:
         """(mean of the last losses, the number of steps), or (None, the step at which the training diverges)."""
         with GENERATOR if self.script.draws else nullcontext(), torch.random.fork_rng(
-                devices=[], enabled=self.script.draws):
+                range(torch.cuda.device_count()), enabled=self.script.draws):
             model, groups = self.start()
             if self.script.draws:
                 torch.manual_seed(self.seed)

@@ -66,7 +66,7 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
         of matrices, at the base.
     executor:
         any ``concurrent.futures`` executor, or a Dask client; processes need functions of a module. Threads take turns
-        where loss or data draw from torch's generator.
+        where loss or data draw from torch's generator, and off the CPU.
     resume:
         a folder where the result of every finished training is kept: the same call, or one for more depths, rates,
         recipes or seeds, goes on from there. Other functions, steps or settings are refused there.
