@@ -22,6 +22,7 @@ def short_data(seed: int) -> Iterator[Any]:
 
 
 ONCE = normal(0)
+ONE = Net(2)
 
 
 @pytest.mark.parametrize("given, said", [
@@ -29,6 +30,8 @@ ONCE = normal(0)
     ({"make": lambda depth: "net"}, "make: it returned 'net' for"),
     ({"make": lambda depth: Net(2)}, "make: the model of depth 4 has the same parameters as the one before it"),
     ({"make": lambda depth: torch.nn.ReLU()}, "make: the model of depth 2 has no parameters that are trained"),
+    ({"make": lambda depth: ONE}, "make: two models of depth 2 have a parameter in common; expected a new model"),
+    ({"loss": lambda model, batch: product(model, batch.mul_(2))}, "loss: it changes its batch; expected"),
     ({"loss": lambda model, batch: model(batch)}, r"loss: it returned a tensor of shape \(16, 1\); expected"),
     ({"loss": lambda model, batch: 3.0}, "loss: it returned 3.0; expected"),
     ({"loss": lambda model, batch: model(batch).mean().detach()}, "loss: it returned a tensor without a gradient"),

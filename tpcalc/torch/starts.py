@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _checks
 from .._files import code_digest, keep_json, kept_json
-from .._types import Fields, Value
+from .._types import Fields
 from ..studies.written_code import code_of
 from .training_runs import GENERATOR, TrainingRun, TrainingScript, law_of, plain_groups
 
@@ -56,11 +57,13 @@ def starts_of(script: TrainingScript, depths: Sequence[int]) -> Starts:
             if not any(p.requires_grad for p in model.parameters()):
                 raise ValueError(f"make: the model of depth {depth} has no parameters that are trained; expected some")
             size = _size(model)
-            if not starts and _size(script.model(depth, 0)) != size:
-                raise ValueError(f"make: its parameters for depth {depth} differ from one call to the next; expected "
-                                 "values that are drawn from torch's generator")
+            if not starts:
+                _require_new(model, script.model(depth, 0), depth)
+            given = _digest([first])
             with _Input(model) as seen:
                 start = float(script.value(model, first).detach())
+            if _digest([first]) != given:
+                raise ValueError("loss: it changes its batch; expected a function that leaves batches as they are")
             if not 0 < start < math.inf:
                 raise ValueError(f"loss: it is {start:g} at the start of depth {depth}; expected a positive number, of "
                                  "which twice as much is a training that diverges")
@@ -77,15 +80,23 @@ def _batches(script: TrainingScript) -> tuple[object, str]:
     first, digests = None, []
     for _ in range(2):
         torch.manual_seed(UNUSED)
-        digest = hashlib.sha256()
-        for number, batch in enumerate(script.batches(0)):
-            first = batch if number == 0 else first
-            _add(digest, batch)
-        digests.append(digest.hexdigest())
+        batches = iter(script.batches(0))
+        first = next(batches)
+        digests.append(_digest(chain([first], batches)))
     if digests[0] != digests[1]:
         raise ValueError("data: its batches for seed 0 differ from one call to the next; expected the same for the "
                          "same seed")
     return first, digests[0]
+
+
+def _require_new(one: Model, other: Model, depth: int) -> None:
+    """Raise ``ValueError`` unless two models of one seed are equal and share nothing."""
+    if {id(p) for p in one.parameters()} & {id(p) for p in other.parameters()}:
+        raise ValueError(f"make: two models of depth {depth} have a parameter in common; expected a new model from "
+                         "each call")
+    if _size(one) != _size(other):
+        raise ValueError(f"make: its parameters for depth {depth} differ from one call to the next; expected values "
+                         "that are drawn from torch's generator")
 
 
 def _size(model: Model) -> float:
@@ -112,17 +123,20 @@ class _Input:
         self._hook.remove()
 
 
-def _add(digest: Value, batch: object) -> None:
-    """Tensors, arrays and plain values of a batch; of anything else its class."""
-    for leaf in tree_leaves(batch):
-        array = leaf.detach().cpu() if isinstance(leaf, Tensor) else leaf
-        if isinstance(array, Tensor):
+def _digest(batches: Iterable[object]) -> str:
+    """Of tensors, arrays and plain values; of anything else its class."""
+    digest = hashlib.sha256()
+    for leaf in (leaf for batch in batches for leaf in tree_leaves(batch)):
+        array = leaf
+        if isinstance(leaf, Tensor):
+            array = leaf.detach().cpu()
             array = (array.float() if array.dtype == torch.bfloat16 else array).numpy()
         if isinstance(array, np.ndarray) and array.dtype != object:
             digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         else:
             plain = isinstance(leaf, (str, bytes, int, float, bool, type(None)))
             digest.update((repr(leaf) if plain else type(leaf).__name__).encode())
+    return digest.hexdigest()
 
 
 class Record:

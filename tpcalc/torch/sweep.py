@@ -29,7 +29,7 @@ class TransferSweep(Short, Tabled):
 
     Optima are those of single seeds, by a parabola through the least loss and its neighbors over the logarithm of the
     rate; their mean over seeds is the estimate. Its error covers the mean of many seeds in 68% of sweeps, by Student's
-    law for as many seeds; it is NaN for one seed.
+    law for as many seeds.
     """
 
     recipes: tuple[str, ...]
@@ -79,8 +79,10 @@ class TransferSweep(Short, Tabled):
 
     @property
     def errors(self) -> np.ndarray:
-        """(r, d): of the optima, in octaves: 1 is a factor of two. NaN for one seed."""
-        return np.asarray(np.hypot(_student(self._octaves, (1 + COVERED) / 2), COVERED * self._grid))
+        """(r, d): of the optima, in octaves: 1 is a factor of two. NaN for one seed, and where the grid ends at the
+        optimum of one."""
+        found = np.hypot(_student(self._octaves, (1 + COVERED) / 2), COVERED * self._grid)
+        return np.where(self.bracketed, found, np.nan)
 
     @cached_property
     def best_losses(self) -> np.ndarray:
