@@ -108,7 +108,7 @@ def _all(values: Sequence[Value], seen: Seen) -> list[Value]:
 
 
 def _name(kind: Value) -> str:
-    """Of what is installed, with its module; a script's own may be run, or imported."""
+    """A name, with its module where that is installed: a script's own may be run, or imported."""
     return f"{kind.__module__}.{kind.__qualname__}" if _is_installed(kind) else str(kind.__qualname__)
 
 

@@ -124,7 +124,7 @@ class _Input:
 
 
 def _digest(batches: Iterable[object]) -> str:
-    """Of tensors, arrays and plain values; of anything else its class."""
+    """A digest of tensors, arrays and plain values; of anything else it has the class."""
     digest = hashlib.sha256()
     for leaf in (leaf for batch in batches for leaf in tree_leaves(batch)):
         array = leaf
