@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
 
 from support.torch_transfers import (  # noqa: E402
-    Net, Sum, make_net, make_noisy, make_sum, normal, ones, product, small, square)
+    Net, Sum, make_net, make_noisy, make_normed, make_sum, normal, ones, product, small, square)
 
 
 def by_hand(**options: Any) -> Any:
@@ -51,17 +51,18 @@ def test_a_training_that_diverges_is_stopped_where_it_does() -> None:
 
 @pytest.mark.parametrize("recipe, branch, layers, eps", [
     ("sp", 0, 0, 0), ("depth-mup", -0.5, -0.5, -0.5), ("completep", -1, 0, -1)])
-@pytest.mark.parametrize("optimizer", ["adamw", "adam"])
-def test_recipes_are_really_applied(recipe: str, branch: float, layers: float, eps: float, optimizer: str) -> None:
+@pytest.mark.parametrize("optimizer, make", [("adamw", make_net), ("adam", make_net), ("adamw", make_normed)])
+def test_recipes_are_really_applied(recipe: str, branch: float, layers: float, eps: float, optimizer: str,
+                                    make: Any) -> None:
     """A plain loop, the branch multiplier in the forward pass, powers of depth / base written by hand."""
     steps, base, depth, rate, seed, ratio = 5, 2, 8, 2e-3, 1, 4.0
     decay = 0.1 if optimizer == "adamw" else 0.0
-    found = tpt.transfer(make_net, product, normal, [depth], [rate], steps, [recipe], optimizer, seeds=2, base=base,
+    found = tpt.transfer(make, product, normal, [depth], [rate], steps, [recipe], optimizer, seeds=2, base=base,
                          last=1, weight_decay=decay)
     torch.manual_seed(seed)
-    start = Net(base)
+    start = make(base)
     torch.manual_seed(seed)
-    model = Net(depth)
+    model = make(depth)
     if recipe != "sp":  # sizes are those of the base, layers of one kind together
         kinds = [(lambda net: [net.emb.weight]), (lambda net: [net.emb.bias]), (lambda net: [net.head.weight]),
                  (lambda net: [net.head.bias]), (lambda net: [one[0].weight for one in net.layers]),

@@ -37,6 +37,15 @@ class Net(torch.nn.Module):
         return self.head(x)
 
 
+class Normed(Net):
+    """Branches end with a norm, so that the last matrix cannot carry their multiplier."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(depth)
+        for layer in self.layers:
+            layer.append(torch.nn.LayerNorm(8, elementwise_affine=False))
+
+
 class Noisy(Net):
     def __init__(self, depth: int) -> None:
         super().__init__(depth)
@@ -49,6 +58,10 @@ def make_sum(depth: int) -> Any:
 
 def make_net(depth: int) -> Any:
     return Net(depth)
+
+
+def make_normed(depth: int) -> Any:
+    return Normed(depth)
 
 
 def make_noisy(depth: int) -> Any:
