@@ -14,6 +14,7 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 #: Names of one interface, which a caller takes from this module or that, and names that the design promises
 TWICE = {
     "audit": "of powers by hand, and of a live model: tp.audit and tpcalc.torch.audit are both public",
+    "transfer": "by exact trainings, and of live models: tp.transfer and tpcalc.torch.transfer are both public",
     "sweep": "a kernel is chosen by the size of its rows, and called by the one name that all of them have"}
 
 

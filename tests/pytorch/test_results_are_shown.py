@@ -1,4 +1,4 @@
-"""Plans, audits and depth checks are printed in a line and in full, and go through pickle."""
+"""Plans, audits, depth checks and sweeps are printed in a line and in full, and go through pickle."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def adam(model: Any) -> Any:
     return torch.optim.Adam(model.parameters(), lr=1e-3)
 
 
+def loss(model: Any, batch: Any) -> Any:
+    return model(batch).square().mean()
+
+
+def data(seed: int) -> Any:
+    return torch.ones(2, 4, 5)
+
+
 def shapes(depth: int) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in make(depth).named_parameters()}
 
@@ -30,7 +38,8 @@ def shapes(depth: int) -> dict[str, tuple[int, ...]]:
 RESULTS = {"plan": lambda: tpt.plan(make, dict(n_layer=2), dict(n_layer=4)),
            "plan of shapes": lambda: plan_shapes(shapes(2), shapes(4)),
            "audit": lambda: tpt.audit(make, adam, depths=(2, 4)),
-           "depth check": lambda: tpt.depth_check(make, adam, depths=(2, 4), steps=1, seeds=1)}
+           "depth check": lambda: tpt.depth_check(make, adam, depths=(2, 4), steps=1, seeds=1),
+           "sweep": lambda: tpt.transfer(make, loss, data, [2, 4], [1e-3, 1e-2, 1e-1], 2, ["sp", "ode"], seeds=2)}
 
 
 @pytest.mark.parametrize("name", RESULTS)

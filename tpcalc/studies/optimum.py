@@ -18,6 +18,7 @@ class Optimum:
     value: float
     loss: float
     bracketed: bool
+    interpolated: bool = False
 
 
 def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
@@ -39,4 +40,4 @@ def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
     a, b, _ = np.linalg.solve(np.vander(location, 3), losses[around] - losses[best])
     if a <= 0:  # two equal losses, and a third
         return Optimum(float(values[best]), float(losses[best]), bracketed)
-    return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best]), bracketed)
+    return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best]), bracketed, True)

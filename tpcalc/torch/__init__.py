@@ -1,4 +1,4 @@
-"""Plans, audits and depth checks of the PyTorch models that people train; the extra "torch"."""
+"""Plans, audits, depth checks and sweeps of the PyTorch models that people train; the extra "torch"."""
 
 from ..errors import MissingExtra
 
@@ -11,3 +11,5 @@ from .reading.reading import Reading as Reading, read as read  # noqa: E402
 from .planning import ModelPlan as ModelPlan, plan as plan  # noqa: E402
 from .auditing import ModelAudit as ModelAudit, audit as audit  # noqa: E402
 from .depth_check import DepthCheck as DepthCheck, depth_check as depth_check  # noqa: E402
+from .sweep import TransferSweep as TransferSweep  # noqa: E402
+from .transferring import transfer as transfer  # noqa: E402

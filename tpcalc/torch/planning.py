@@ -101,9 +101,15 @@ class ModelPlan(Plan):
         """What modules return is multiplied as ``multipliers()`` says, by hooks; in place, and returns the model."""
         for pattern, factor in self.multipliers().items():
             for name, module in model.named_modules():
-                if fnmatchcase(plain_name(name), pattern):
+                if _is_named(plain_name(name), pattern):
                     module.register_forward_hook(partial(_times, factor))
         return model
+
+
+def _is_named(module: str, pattern: str) -> bool:
+    """Does a pattern name this module? Its stars are numbers of layers, and not what stands within them."""
+    parts, stars = module.split("."), pattern.split(".")
+    return len(parts) == len(stars) and all(map(fnmatchcase, parts, stars))
 
 
 def _times(factor: float, module: Model, args: object, output: object) -> object:
