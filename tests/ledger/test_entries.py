@@ -64,6 +64,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
     assert slips == {"claim_52": {"false", "incomplete"}, "claim_54": {"incomplete"}, "ket_equations": {"misprinted"},
                      "lemma_d1": {"misprinted"}, "parameter_update": {"incomplete"}, "proposition_c4": {"incomplete"},
                      "proposition_d2": {"incomplete"}, "theorem_d3": {"false", "incomplete"}, "one_step": {"false"},
+                     "nonlinear_limits": {"false"},
                      "proposition_3": {"false", "incomplete", "misprinted"},
                      "several_matrices": {"false", "misprinted"},
                      "finite_network": {"false", "incomplete", "misprinted"}, "finite_size": {"misprinted"},

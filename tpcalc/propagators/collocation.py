@@ -54,7 +54,7 @@ class TooCoarse(ArithmeticError):
 
 
 def most_elements(block: AnyKernels) -> int:
-    """Of layer time, that are tried."""
+    """The most elements of layer time that are tried."""
     return SAMPLED_ELEMENTS if getattr(block, "resolution", 0.0) else MOST_ELEMENTS
 
 
