@@ -5,5 +5,5 @@ from .depth_limit import (DepthLimit as DepthLimit, LimitRegion as LimitRegion, 
                           depth_limit as depth_limit)
 from .integral_equations import LimitEquation as LimitEquation
 from .kets.ket_limit import KetLimit as KetLimit, KetLimitRegion as KetLimitRegion, KetTerm as KetTerm
-from .kets.march import CompiledStreams as CompiledStreams
+from .kets.compiled_streams import CompiledStreams as CompiledStreams
 from .slow_streams import normal_form as normal_form

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support.overlap_values import number
+from support.references.overlap_values import number
 
 import tpcalc as tp
 from tpcalc.action.action import a, at, b

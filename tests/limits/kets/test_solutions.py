@@ -44,6 +44,26 @@ def test_other_blocks_are_equal_to_training(net: tp.ResNet, opt: tp.SGD) -> None
     compare(net, opt)
 
 
+def test_with_updates_inside_the_activation() -> None:
+    """alpha = 1, gamma = 0, against common draws of networks of several depths: .3150(3), -.1214(3)."""
+    found = limit_of(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(1, 0)).compile()(XI, Y)
+    assert np.abs(found.outputs[1:] - [0.3150, -0.1214]).max() <= found.error_estimate + 6e-4
+    assert found.error_estimate < 6e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net, opt", [
+    (tp.ResNet("tanh", "mlp"), tp.SGD(0.5)), (tp.ResNet("tanh"), tp.SGD(momentum=0.5)),
+    (EVEN, tp.SGD(weight_decay=0.25)), (tp.ResNet("silu", "glu"), tp.SGD(0.25))], ids=str)
+def test_other_networks_with_updates_inside(net: tp.ResNet, opt: tp.SGD) -> None:
+    scale = tp.DepthScaling(1, 0)
+    found = limit_of(net, opt, scale).compile()(XI, Y)
+    run = tp.train(net, tp.Task(XI, Y), opt, scale, depth=tp.oo)
+    assert run.error_estimate is not None
+    difference = np.max(np.abs(found.outputs - run.outputs.ravel()))
+    assert difference <= found.error_estimate + 2 * run.error_estimate
+
+
 def test_rates_that_are_data() -> None:
     found = limit_of(tp.ResNet("tanh"), tp.SGD([1.0, 0.5, 0.25])).compile()
     with pytest.raises(ValueError, match=r"data: got \[\]; expected \['eta'\]"):

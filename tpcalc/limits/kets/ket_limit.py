@@ -17,7 +17,7 @@ from ...calculus.kets import Hat, Ket, Response
 from ...calculus.memory import memory_equations
 from ...derivations.derivation import Derivation
 from ...derivations.printing import latex
-from ...errors import Divergence, NotCovered
+from ...errors import Divergence
 from ...gaussian.scalar_functions import scalar_function
 from ...orders.affine import Affine, point_of
 from ...orders.region import Region
@@ -30,7 +30,7 @@ from .expansion import LayerExpansion
 from .in_layer_time import StreamEquations, LayerTerm
 from .inside import inside_equations
 from .layer import KetLayer, layer_of
-from .march import CompiledStreams
+from .compiled_streams import CompiledStreams
 from .sums import factors_inside
 
 
@@ -154,11 +154,9 @@ class KetLimitRegion(Short, Aligned):
         and target; default f - y. Raises ``Divergence`` where there is no limit, ``NotCovered`` by name for what has no
         numerical reading."""
         function("loss", loss, "a function of an output and a target")
-        if self.inside:
-            raise NotCovered("compile: got equations with updates inside functions; expected a region where they are "
-                             "expanded. tp.train(depth=tp.oo) finds the numbers by sampling")
         layer = self.streams.expansion.layer
-        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or (lambda f, y: f - y))
+        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or (lambda f, y: f - y),
+                               self.inside)
 
     @property
     def derivation(self) -> Derivation:

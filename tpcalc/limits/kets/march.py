@@ -5,125 +5,45 @@ Kets are combinations of initial vectors and of what layers draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import numpy as np
 import sympy as sp
-from numpy.typing import ArrayLike
 
-from ... import _checks
-from ..._shown import Short
-from ...calculus.kets import Bracket, Ket
-from ...calculus.memory import initial_weight_factor_of
-from ...calculus.setting import Setting
 from ...errors import Divergence, NotCovered
 from ...gaussian.scalar_functions import scalar_function
-from ...programs.language import Scalar
-from ..collocation import LimitOutputs
 from ..functions import P
-from ..integral_equations import LimitEquation
-from .nodes import Density, Increment, STEP
-from .reading import Here, EquationReading
+from .nodes import Density, STEP
+from .reading import EquationReading, Here
+from .stepwise import StepwiseSolution
 
-CELLS = (8, 16, 32)       # of layer time, or of each octave of it where functions have kinks
 OCTAVES = 10              # of layer time towards 0, where means of kinked functions of alike inputs are singular
 ITERATIONS, SETTLED = 60, 1e-13
 
 
-@dataclass(frozen=True, repr=False)
-class CompiledStreams(Short):
-    """The equations of a ket limit as a function of data and targets.
-
-    Steps in layer time are second order; outputs are extrapolated from three meshes.
-
-    >>> import tpcalc as tp
-    >>> limit = tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling())))
-    >>> found = limit.compile()([1.0, 0.8], [1.0, -0.7])
-    >>> found.outputs.round(3).tolist()
-    [0.0, 0.531]
-    """
-
-    setting: Setting
-    streams: tuple[Ket, Ket]
-    equations: tuple[LimitEquation, ...]
-    loss: Callable[[Any, Any], Any]
-
-    def __call__(self, inputs: ArrayLike, targets: ArrayLike, **data: ArrayLike) -> LimitOutputs:
-        """Train on inputs and targets of shape (steps,); data: further data of the program by name, such as rates.
-
-        Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up.
-        """
-        names = [scalar.name for scalar in self.setting.program.data]
-        if set(data) != set(names[1:]):
-            raise ValueError(f"data: got {sorted(data)}; expected {sorted(names[1:])}")
-        y = _checks.finite_array("targets", targets)
-        arrays = {name: _checks.finite_array(name, value) for name, value in zip(names, (inputs, *data.values()))}
-        for name, array in arrays.items():
-            if array.ndim != 1 or array.shape != y.shape or not len(y):
-                raise ValueError(f"{name}: got shape {array.shape} and targets of shape {y.shape}; expected one number "
-                                 "a step each")
-        marches = [March(self, cells, arrays, y) for cells in CELLS]
-        one, two, three = (march.outputs() for march in marches)
-        coarse, fine = (4 * two - one) / 3, (4 * three - two) / 3
-        last = marches[-1]
-        return LimitOutputs(fine, float(np.max(np.abs(fine - coarse))), len(last.mesh), last.values())
-
-
-class March:
+class March(StepwiseSolution):
     """One solution: coefficients of the streams over initial vectors and over what cells of layer time draw, step by
-    step."""
+    step. cells: of layer time, or of each octave of it where functions have kinks."""
 
-    def __init__(self, compiled: CompiledStreams, cells: int, data: dict[str, np.ndarray], targets: np.ndarray) -> None:
-        self.compiled, self.setting = compiled, compiled.setting
-        self.targets, self.T = targets, len(targets)
-        self.time, self.past = self.setting.time, self.setting.past
-        reading = EquationReading(compiled.equations, self.time, self.past)
+    def __init__(self, cells: int, *given: Any) -> None:
+        super().__init__(*given)
+        reading = EquationReading(self.equations, self.time, self.past)
         self.mesh = _mesh(cells, any(scalar_function(f).has_kinks for f in reading.functions.values()))
         self.h = np.diff(self.mesh)
         self.N = len(self.h)
-        self.names = tuple(ket.vector.name for ket in compiled.streams)
         self.densities = {(str(e.target.args[0]), e.target.args[1] == e.target.args[2]): reading.number(e.value)
-                          for e in compiled.equations if isinstance(e.target, Density)}
-        for ket, letter, source in zip(compiled.streams, "AB", reversed(compiled.streams)):
-            self._require_combination(ket, letter, source)
-        self.drawn = [reading.covariance(_drawn(compiled.equations, ket)) for ket in compiled.streams]
-        self.vectors = list(self.setting.program.vectors)
-        size = len(self.vectors)
-        self.base = size
-        shape = (self.T, self.N + 1, size + 2 * self.N * self.T)
+                          for e in self.equations if isinstance(e.target, Density)}
+        for which, letter in enumerate("AB"):
+            self._require_combination(which, letter)
+        self.drawn = [reading.covariance(sp.expand(self.moved(which).value).coeff(sp.sqrt(STEP))) for which in (0, 1)]
+        self.base = len(self.vectors)
+        shape = (self.T, self.N + 1, self.base + 2 * self.N * self.T)
         self.coefficients = [np.zeros(shape), np.zeros(shape)]     # of x, of its gradient, at the mesh
         self.noise = np.zeros((2, self.N, self.T, self.T))         # covariances of what cells draw, times their size
         self.brackets = np.zeros((2, self.N + 1, self.T, self.T))  # <x|x> and <dx|dx> at the mesh
-        self.here = [Here() for _ in range(self.N)]
-        self.memory: dict[tuple, float] = {(initial_weight_factor_of(m)[0].name, 0): 1.0
-                                           for m in self.setting.program.matrices}
-        self.remembered = [(e.target, reading.number(e.value)) for e in compiled.equations
-                           if isinstance(e.target, Scalar) and e.target.name.startswith(("rho_", "w_"))]
-        self.first = {e.target.vector.name: e.value for e in compiled.equations if e.boundary
-                      and isinstance(e.target, Ket)}
-        self.memory |= {(name, t): float(value) for name, values in data.items() for t, value in enumerate(values)}
-        for target, _ in self.remembered:  # buffers start from 0, and nothing of later steps is in earlier ones
-            self.memory |= {key: 0.0 for key in self._keys(target, 0) if key not in self.memory}
-        for here in self.here:
-            here.memory = self.memory
-
-    def outputs(self) -> np.ndarray:
-        """f of all steps."""
-        found = np.zeros(self.T)
-        for t in range(self.T):
-            self._begin(0, t)
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is reported
-                self._sweep(0, t)
-            found[t] = self._output(t)
-            if not np.isfinite(found[t]):
-                raise Divergence(f"the equations of the limit blow up at step {t}", step=t)
-            self.memory["chi", t] = float(self.compiled.loss(found[t], self.targets[t]))
-            self._begin(1, t)
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._sweep(1, t)
-            self._remember(t)
-        return found
+        self.jumps: dict[tuple[int, int, int, int], float] = {}    # of what is answered in the middle of cells
+        self.here = [Here(memory=self.memory) for _ in range(self.N)]
+        self.read_memory(reading, Here(memory=self.memory))
 
     def values(self) -> dict[tuple, np.ndarray]:
         """Brackets of streams at the mesh, by both names and steps; the mesh by ("p",)."""
@@ -132,20 +52,13 @@ class March:
             found |= {(name, name, t, s): brackets[:, t, s] for t in range(self.T) for s in range(t + 1)}
         return found
 
-    def _begin(self, which: int, t: int) -> None:
-        """The end of layer time where a stream starts."""
-        value = self.first[self.names[which]]
+    def begin(self, which: int, t: int, factors: np.ndarray) -> None:
         node = 0 if which == 0 else self.N
-        for number, vector in enumerate(self.vectors):
-            factor = sp.expand(value).coeff(Ket(vector))
-            numbers = {s: self.memory[s.name, t] for s in factor.atoms(Scalar)}
-            self.coefficients[which][t, node, number] = float(factor.xreplace(numbers))
+        self.coefficients[which][t, node, :self.base] = factors
         self._bracket(which, t, node)
 
-    def _output(self, t: int) -> float:
-        scalar = next(e.value for e in self.compiled.equations if isinstance(e.value, Bracket) and e.boundary)
-        vector = next(v for v in scalar.args if v in self.vectors)
-        return float(self.coefficients[0][t, self.N, self.vectors.index(vector)])
+    def along(self, t: int, vector: int) -> float:
+        return float(self.coefficients[0][t, self.N, vector])
 
     def _bracket(self, which: int, t: int, node: int) -> None:
         """<x_t|x_s> at a node for all s up to t."""
@@ -162,19 +75,19 @@ class March:
         start = self.base + side * self.N * self.T
         return coefficients[..., start:start + self.N * self.T].reshape(*coefficients.shape[:-1], self.N, self.T)
 
-    def _require_combination(self, ket: Ket, letter: str, source: Ket) -> None:
+    def _require_combination(self, which: int, letter: str) -> None:
         """A stream takes of the other one what its densities say: the step of the march."""
-        t, s, p = self.time, self.past, P
-        at_p = source.xreplace({source.vector.indices[-1]: p})
-        terms = {False: sp.Sum(Density(sp.Symbol(letter), t, s, p) * at_p.xreplace({t: s}), (s, 0, t - 1)),
-                 True: Density(sp.Symbol(letter), t, t, p) * at_p}
+        t, s, source = self.time, self.past, self.streams[1 - which]
+        at_p = source.xreplace({source.vector.indices[-1]: P})
+        terms = {False: sp.Sum(Density(sp.Symbol(letter), t, s, P) * at_p.xreplace({t: s}), (s, 0, t - 1)),
+                 True: Density(sp.Symbol(letter), t, t, P) * at_p}
         expected = STEP * sp.Add(*(terms[own] for name, own in self.densities if name == letter))
-        found = sp.expand(_moved(self.compiled.equations, ket).value - expected)
+        found = sp.expand(self.moved(which).value - expected)
         if any(term.has(STEP) and not term.has(sp.sqrt(STEP)) for term in sp.Add.make_args(found)):
-            raise NotCovered(f"{ket}: got {_moved(self.compiled.equations, ket)}; expected {expected} beside what "
-                             "layers draw")
+            raise NotCovered(f"{self.streams[which]}: got {self.moved(which)}; expected {expected} beside what layers "
+                             "draw")
 
-    def _sweep(self, which: int, t: int) -> None:
+    def sweep(self, which: int, t: int) -> None:
         """A stream of a step through all cells."""
         cells = range(self.N) if which == 0 else range(self.N - 1, -1, -1)
         for k in cells:
@@ -231,31 +144,6 @@ class March:
     def _direct(self, which: int, t: int, s: int, k: int, value: float) -> None:
         """Half a cell of the push's own way: a push in the middle of the cell is halved in the means of both ends."""
         self.jumps[which, t, s, k] = self.h[k] * value / 4
-
-    @property
-    def jumps(self) -> dict[tuple[int, int, int, int], float]:
-        return self.__dict__.setdefault("_jumps", {})
-
-    def _remember(self, t: int) -> None:
-        for target, value in self.remembered:
-            for s, key in enumerate(self._keys(target, t + 1)):
-                self.memory[key] = value(Here(memory=self.memory), {self.time: t, self.past: s})
-
-    def _keys(self, target: Scalar, t: int) -> list[tuple]:
-        """What a remembered number is known by at step t: once, or of every step s."""
-        several = len(target.indices) > 1
-        return [(target.name, t, s) for s in range(self.T)] if several else [(target.name, t)]
-
-
-def _drawn(equations: Sequence[LimitEquation], stream: Ket) -> sp.Expr:
-    """What a layer draws for a stream: what stands with the root of dp."""
-    return sp.expand(_moved(equations, stream).value).coeff(sp.sqrt(STEP))
-
-
-def _moved(equations: Sequence[LimitEquation], stream: Ket) -> LimitEquation:
-    """The equation of a stream's increment."""
-    return next(e for e in equations if any(
-        one.args[0].vector.same_family(stream.vector) for one in e.target.atoms(Increment)))
 
 
 def _mesh(cells: int, kinked: bool) -> np.ndarray:

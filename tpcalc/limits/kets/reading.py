@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache, singledispatchmethod
-from typing import Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
@@ -42,7 +42,53 @@ def remembered(functions: tuple[tuple[sp.Expr, int], ...]) -> Callable[..., floa
     return value
 
 
-class EquationReading:
+class LeafReading:
+    """Readings of expressions: nodes that are no algebra of others have readings of their own, ``_leaf``."""
+
+    def _leaf(self, e: sp.Expr) -> Callable[[Any, Steps], Any] | None:
+        raise NotImplementedError
+
+    def value(self, expression: sp.Expr) -> Callable[[Any, Steps], Any]:
+        """The expression as a function of what is known and of steps."""
+        leaves: dict[sp.Expr, Callable[[Any, Steps], Any]] = {}
+        names: dict[sp.Expr, sp.Dummy] = {}
+
+        def named(e: sp.Expr) -> sp.Expr:
+            leaf = self._leaf(e)
+            if leaf is None:
+                return e.func(*map(named, e.args)) if e.args else e
+            leaves[e] = leaf
+            return names.setdefault(e, sp.Dummy())
+        plain = named(expression)
+        if left := plain.free_symbols - set(names.values()):
+            raise NotCovered(f"{expression}: no value for {', '.join(sorted(map(str, left)))}")
+        compiled = sp.lambdify(list(names.values()), plain, modules=["scipy", "numpy"])
+        return lambda known, steps: compiled(*(leaves[e](known, steps) for e in names))
+
+    def total(self, e: sp.Sum) -> Callable[[Any, Steps], Any]:
+        """A sum over steps."""
+        (index, first, last), = e.limits
+        term, start, end = self.value(e.function), step_of(first), step_of(last)
+        return lambda known, steps: sum(
+            (term(known, {**steps, index: k}) for k in range(start(steps), end(steps) + 1)), 0.0)
+
+
+def delta(e: sp.KroneckerDelta) -> Callable[[Any, Steps], float]:
+    """Kronecker's delta of two steps."""
+    one, two = map(step_of, e.args)
+    return lambda known, steps: float(one(steps) == two(steps))
+
+
+def step_of(index: sp.Expr) -> Callable[[Steps], int]:
+    """A step, or one that is so many before or after, as a number."""
+    if index.is_Integer:
+        return lambda steps: int(index)
+    symbol, = index.free_symbols
+    shift = int(index - symbol)
+    return lambda steps: steps[symbol] + shift
+
+
+class EquationReading(LeafReading):
     """Numerical readings of the right-hand sides of equations.
 
     Gaussians have the covariances, and functions the values, that equations among them say.
@@ -59,21 +105,9 @@ class EquationReading:
                 self.laws[fresh[0].args[0]] = e.value
 
     def number(self, value: sp.Expr) -> Number:
-        """The value as a function of what is known at a layer time and of steps."""
-        leaves: dict[sp.Expr, Number] = {}
-        names: dict[sp.Expr, sp.Dummy] = {}
-
-        def named(e: sp.Expr) -> sp.Expr:
-            leaf = self._leaf(e)
-            if leaf is None:
-                return e.func(*map(named, e.args)) if e.args else e
-            leaves[e] = leaf
-            return names.setdefault(e, sp.Dummy())
-        plain = named(value)
-        if left := plain.free_symbols - set(names.values()):
-            raise NotCovered(f"{value}: no value for {', '.join(sorted(map(str, left)))}")
-        compiled = sp.lambdify(list(names.values()), plain, modules="numpy")
-        return lambda here, steps: float(compiled(*(leaves[e](here, steps) for e in names)))
+        """The value as a number."""
+        found = self.value(value)
+        return lambda here, steps: float(found(here, steps))
 
     @singledispatchmethod
     def _leaf(self, e: sp.Expr) -> Number | None:
@@ -82,37 +116,27 @@ class EquationReading:
 
     @_leaf.register(Answer)
     def _answer(self, e: Answer) -> Number:
-        letter, one, two = str(e.args[0]), self._step(e.args[1]), self._step(e.args[2])
+        letter, one, two = str(e.args[0]), step_of(e.args[1]), step_of(e.args[2])
         return lambda here, steps: here.answers[letter, one(steps), two(steps)]
 
     @_leaf.register(Scalar)
     def _scalar(self, e: Scalar) -> Number:
-        name, indices = e.name, [self._step(i) for i in e.indices]
+        name, indices = e.name, [step_of(i) for i in e.indices]
         return lambda here, steps: here.memory[(name, *(i(steps) for i in indices))]
 
     @_leaf.register(sp.KroneckerDelta)
     def _delta(self, e: sp.KroneckerDelta) -> Number:
-        one, two = map(self._step, e.args)
-        return lambda here, steps: float(one(steps) == two(steps))
+        return delta(e)
 
     @_leaf.register(Bracket)
     def _bracket(self, e: Bracket) -> Number:
         (one, two) = e.args
-        names, first, second = (one.name, two.name), self._step(one.indices[0]), self._step(two.indices[0])
+        names, first, second = (one.name, two.name), step_of(one.indices[0]), step_of(two.indices[0])
         return lambda here, steps: here.brackets[(*names, first(steps), second(steps))]
-
-    def _step(self, index: sp.Expr) -> Callable[[Steps], int]:
-        if index.is_Integer:
-            return lambda steps: int(index)
-        symbol, = index.free_symbols
-        shift = int(index - symbol)
-        return lambda steps: steps[symbol] + shift
 
     @_leaf.register(sp.Sum)
     def _sum(self, e: sp.Sum) -> Number:
-        (index, first, last), = e.limits
-        term, start, end = self.number(e.function), self._step(first), self._step(last)
-        return lambda here, steps: sum(term(here, {**steps, index: k}) for k in range(start(steps), end(steps) + 1))
+        return self.total(e)
 
     @_leaf.register(Expectation)
     def _mean(self, e: Expectation) -> Number:
@@ -125,7 +149,7 @@ class EquationReading:
             if not isinstance(base, FunctionValue) or not power.is_Integer or power < 1:
                 raise NotCovered(f"{e}: expected means of products of functions of one Gaussian")
             functions += [(self.functions[str(base.args[0])], base.order)] * int(power)
-            steps += [self._step(base.fresh.args[1])] * int(power)
+            steps += [step_of(base.fresh.args[1])] * int(power)
             letters.add(base.fresh.args[0])
         if len(letters) != 1 or len(functions) > 2:
             raise NotCovered(f"{e}: expected one or two functions of one Gaussian")

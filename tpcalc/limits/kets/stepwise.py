@@ -1,0 +1,95 @@
+"""Training at infinite depth step by step: x through layer time, the output, the gradient back, what is remembered."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+import sympy as sp
+
+from ...calculus.kets import Bracket, Ket
+from ...calculus.memory import initial_weight_factor_of
+from ...calculus.setting import Setting
+from ...errors import Divergence
+from ...programs.language import Scalar
+from ..integral_equations import LimitEquation
+from .nodes import Increment
+from .reading import LeafReading
+
+
+class StepwiseSolution:
+    """What all solutions of a ket limit share.
+
+    memory: data, and numbers that optimizers remember, by name and steps.
+    """
+
+    memory: dict[tuple, Any]
+
+    def __init__(self, setting: Setting, streams: tuple[Ket, Ket], equations: Sequence[LimitEquation],
+                 loss: Callable[[Any, Any], Any], data: Mapping[str, np.ndarray], targets: np.ndarray) -> None:
+        self.setting, self.streams, self.equations, self.loss = setting, streams, equations, loss
+        self.targets, self.T = targets, len(targets)
+        self.time, self.past = setting.time, setting.past
+        self.names = tuple(ket.vector.name for ket in streams)
+        self.vectors = list(setting.program.vectors)
+        self.memory = {(initial_weight_factor_of(m)[0].name, 0): 1.0 for m in setting.program.matrices}
+        self.memory |= {(name, t): float(value) for name, values in data.items() for t, value in enumerate(values)}
+        self.first = {e.target.vector.name: e.value for e in equations if e.boundary and isinstance(e.target, Ket)}
+
+    def read_memory(self, reading: LeafReading, known: Any) -> None:
+        """Read what optimizers remember; known: what readings of numbers without layers ask."""
+        self.known = known
+        self.remembered = [(e.target, reading.value(e.value)) for e in self.equations
+                           if isinstance(e.target, Scalar) and e.target.name.startswith(("rho_", "w_"))]
+        for target, _ in self.remembered:  # buffers start from 0, and nothing of later steps is in earlier ones
+            self.memory |= {key: 0.0 for key in self._keys(target, 0) if key not in self.memory}
+
+    def begin(self, which: int, t: int, factors: np.ndarray) -> None:
+        """Start the stream of a step as a combination of the initial vectors."""
+        raise NotImplementedError
+
+    def sweep(self, which: int, t: int) -> None:
+        """Take the stream of a step through layer time."""
+        raise NotImplementedError
+
+    def along(self, t: int, vector: int) -> float:
+        """The overlap of x at the end of layer time with an initial vector."""
+        raise NotImplementedError
+
+    def outputs(self) -> np.ndarray:
+        """f of all steps."""
+        found = np.zeros(self.T)
+        bracket = next(e.value for e in self.equations if isinstance(e.value, Bracket) and e.boundary)
+        vector = self.vectors.index(next(v for v in bracket.args if v in self.vectors))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is reported
+            for t in range(self.T):
+                self.begin(0, t, self._factors(0, t))
+                self.sweep(0, t)
+                found[t] = self.along(t, vector)
+                if not np.isfinite(found[t]):
+                    raise Divergence(f"the equations of the limit blow up at step {t}", step=t)
+                self.memory["chi", t] = float(self.loss(found[t], self.targets[t]))
+                self.begin(1, t, self._factors(1, t))
+                self.sweep(1, t)
+                self._remember(t)
+        return found
+
+    def moved(self, which: int) -> LimitEquation:
+        """The equation of a stream's increment."""
+        return next(e for e in self.equations if any(one.args[0].vector.name == self.names[which]
+                                                     for one in e.target.atoms(Increment)))
+
+    def _factors(self, which: int, t: int) -> np.ndarray:
+        value = sp.expand(self.first[self.names[which]])
+        factors = [value.coeff(Ket(vector)) for vector in self.vectors]
+        return np.array([float(f.xreplace({s: self.memory[s.name, t] for s in f.atoms(Scalar)})) for f in factors])
+
+    def _remember(self, t: int) -> None:
+        for target, value in self.remembered:
+            for s, key in enumerate(self._keys(target, t + 1)):
+                self.memory[key] = float(value(self.known, {self.time: t, self.past: s}))
+
+    def _keys(self, target: Scalar, t: int) -> list[tuple]:
+        """What a remembered number is known by at step t: once, or of every step s."""
+        several = len(target.indices) > 1
+        return [(target.name, t, s) for s in range(self.T)] if several else [(target.name, t)]
