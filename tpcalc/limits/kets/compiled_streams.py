@@ -67,7 +67,7 @@ class CompiledStreams(Short):
         return LimitOutputs(fine, float(np.max(np.abs(fine - coarse))), len(last.mesh), last.values())
 
     def _sampled(self, given: tuple[Any, ...]) -> LimitOutputs:
-        """Means over scrambles; their errors are what they scatter by, and what a coarser mesh and fewer points make."""
+        """Means over scrambles; errors are what these scatter by, and what a coarser mesh and fewer points make."""
         coarse, fine = SAMPLED_CELLS
         one, two, few = (np.array([SampledMarch(cells, points, seed, *given).outputs() for seed in range(SCRAMBLES)])
                          for cells, points in ((coarse, POINTS), (fine, POINTS), (coarse, POINTS // 4)))
