@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.verdicts.counted import counted_program
 from tpcalc.verdicts.counting import training_terms
+from tpcalc.verdicts.optimized import _has_grown
 from tpcalc.limits.slow_streams import normal_form
+from tpcalc.orders.affine import Affine
+from tpcalc.orders.exponent import Exponent
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 
@@ -190,3 +194,14 @@ def test_gradients_that_grow_behind_an_update_leave_a_verdict(point: tuple[float
     net = tp.Transformer(positions=2, attention=attending_alike, mlp=None)
     verdict = tp.classify(tp.DepthScaling(*point), net, tp.Lion())
     assert verdict.name == name and verdict.exponents.get("change of f") in (None, sp.Rational(1, 4))
+
+
+@pytest.mark.parametrize("before, change, grown", [(0, 0, False), (0, -HALF, False), (HALF, 0, True), (-1, HALF, True)])
+def test_a_stream_of_order_one_has_not_grown(before: sp.Expr, change: sp.Expr, grown: bool) -> None:
+    """Where it has, gradients of later updates decide nothing; where it is of order one, they do."""
+    def power(of: sp.Expr) -> Exponent:
+        return Exponent.single(Affine.of(sp.sympify(of, strict=True), ()))
+    sizes = SimpleNamespace(x_init=power(before), dx=power(change))
+    terms = SimpleNamespace(together=lambda: (None, sizes))
+    for positions, answer in ((2, grown), (0, False)):
+        assert _has_grown(SimpleNamespace(positions=positions), terms) == answer  # type: ignore[arg-type]
