@@ -62,6 +62,6 @@ def test_the_limit_is_that_of_the_scaling(results: Results) -> None:
     assert len(everywhere.limit) > len(results.derived.limit) and not everywhere.no_limit
 
 
-def test_networks_without_a_recursion_say_so() -> None:
+def test_networks_without_a_recursion_have_a_limit_of_kets() -> None:
     found = derive_stage(tp.ResNet("tanh"), tp.SGD())
-    assert not found.limit and "no recursion" in found.no_limit
+    assert not found.recursion and "phi'(u[t])" in found.limit and not found.no_limit

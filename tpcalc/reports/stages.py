@@ -52,8 +52,8 @@ def steps_of(value: KetEquations | RecursionEquations) -> list[Json]:
 
 def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
                  at: tuple[Fraction, Fraction] | None = None) -> Derived:
-    """Program, kets, and of linear networks the recursion and its limit; for symbolic (alpha, gamma) where no scale is
-    given.
+    """Program, kets, of linear networks the recursion, and the limit of it or of kets; for symbolic (alpha, gamma)
+    where no scale is given.
 
     at: the (alpha, gamma) whose limit is asked for; without it the limit on all regions of the plane.
     """
@@ -63,17 +63,16 @@ def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
     before = len(equations.derivation.steps)
     steps = steps_of(equations if found is None else found)
     texts = str(source), source.latex(), str(equations), equations.latex()
-    if found is None:
-        return Derived(*texts, "", "", before, steps, no_limit="the network has no recursion to take to infinite depth")
+    written = ("", "") if found is None else (str(found), found.latex())
     try:
-        limit: Any = depth_limit(found)
+        limit: Any = depth_limit(equations if found is None else found)
         if at is not None:
             limit = limit.at(**dict(zip(map(str, limit.parameters), at)))
         has_limit = at is None or limit.has_limit
         said = (str(limit), limit.latex(), "") if has_limit else ("", "", str(limit.reason))
     except (NotCovered, Divergence) as reason:
         said = "", "", str(reason)
-    return Derived(*texts, str(found), found.latex(), before, steps, *said)
+    return Derived(*texts, *written, before, steps, *said)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,8 @@ def _limit(results: Results) -> list[Block]:
         f"to it {_fate(scale.drift_exponent)}.")]
     derived = results.derived
     if derived is not None and derived.limit_latex:
-        blocks += [Paragraph("The recursion becomes these equations in layer time, from 0 to 1:"),
+        what = "recursion becomes" if derived.recursion else "kets become"
+        blocks += [Paragraph(f"The {what} these equations in layer time, from 0 to 1:"),
                    DisplayedFormula(derived.limit_latex)]
     if c is None:
         return blocks + missing_stage(results, "convergence")
