@@ -222,12 +222,12 @@ def limit_of_average(body: sp.Expr) -> sp.Expr:
 
 
 @singledispatch
-def random_parts(expression: sp.Expr) -> set[sp.Expr]:
+def random_parts(expression: sp.Basic) -> set[sp.Expr]:
     """The kets and hats that an expression depends on as a random variable, not those inside its numbers.
 
     Of those in a sum, the ones at both ends of every index: the last steps are among them.
     """
-    return set().union(*(random_parts(part) for part in expression.args if isinstance(part, sp.Expr)))
+    return set().union(*(random_parts(part) for part in expression.args if isinstance(part, sp.Basic)))
 
 
 for one in (Ket, Hat, Dot):

@@ -13,12 +13,26 @@ import tpcalc as tp
 from tpcalc.action.action import a, at, b
 from tpcalc.action.densities import derive_densities
 from tpcalc.limits.kets.nodes import Density
-from tpcalc.limits.kets.reading import Here, EquationReading
+from tpcalc.limits.kets.reading import EquationReading, Here
+from tpcalc.theory import MatVec
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))
-NETS = [tp.ResNet(), tp.ResNet("tanh"), tp.ResNet(SINE, "mlp"), tp.ResNet("tanh", "glu"), tp.ResNet(SINE, norm="rms"),
-        tp.ResNet(h**2 / 2 + h)]
+
+
+def gate(branch: tp.Branch) -> sp.Expr:
+    """A product of functions of two products."""
+    u, v = (branch.let(name, MatVec(branch.weights(matrix), branch.x)) for name, matrix in (("u", "A"), ("v", "B")))
+    return MatVec(branch.weights("O"), branch.let("g", branch.phi(u) * sp.cos(v)))
+
+
+def label(net: tp.ResNet) -> str:
+    block = net.block if isinstance(net.block, str) else net.block.__name__
+    return f"{net.phi} {block} {net.norm} {net.matrices}"
+
+
+NETS = [tp.ResNet(), tp.ResNet("tanh", gate), tp.ResNet("tanh"), tp.ResNet(SINE, "mlp"), tp.ResNet("tanh", "glu"),
+        tp.ResNet(SINE, norm="rms"), tp.ResNet(h**2 / 2 + h)]
 LARGE = [tp.ResNet("gelu", "mlp"), tp.ResNet(SINE, "mlp", matrices=3), tp.ResNet("silu", "glu", norm="rms"),
          tp.ResNet("tanh", "mlp", norm="rms", norm_position="output"),
          tp.ResNet(SINE, "mlp", norm="layer", norm_scale=2)]
@@ -54,13 +68,13 @@ def agree(net: tp.ResNet, seed: int) -> None:
         assert ours.get(key, 0.0) == pytest.approx(number(value, known), abs=1e-9, rel=1e-7), key
 
 
-@pytest.mark.parametrize("net", NETS, ids=str)
+@pytest.mark.parametrize("net", NETS, ids=label)
 def test_kets_and_the_action_agree(net: tp.ResNet) -> None:
     agree(net, 0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("net", LARGE, ids=str)
+@pytest.mark.parametrize("net", LARGE, ids=label)
 def test_of_larger_blocks(net: tp.ResNet) -> None:
     agree(net, 0)
 

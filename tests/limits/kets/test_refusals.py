@@ -12,6 +12,9 @@ from tpcalc.action.block_kernels import derive_block_kernels
 from tpcalc.theory import MatVec
 
 
+H = sp.Symbol("h", real=True)
+
+
 @pytest.mark.parametrize("net, opt, says", [
     (tp.ResNet("tanh", "pre_nonlin"), tp.SGD(), "a function of a stream itself"),
     (tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(), r"\|x\[t, 0\]> is trained"),
@@ -20,6 +23,7 @@ from tpcalc.theory import MatVec
     (tp.ResNet("tanh", "mlp", norm="rms", norm_position="post"), tp.SGD(), "no ket runs through its layers"),
     (tp.ResNet("tanh", skip=tp.Skip(0.5)), tp.SGD(), "no ket runs through its layers"),
     (tp.ResNet("tanh", "mlp", norm="rms", norm_scale=1 / sp.sqrt(sp.Symbol("l"))), tp.SGD(), "another way in each"),
+    (tp.ResNet(sp.Piecewise((H, H > 0), (H / 10, True))), tp.SGD(), "written in pieces"),
     (tp.Transformer(positions=2), tp.SGD(), "samples or positions")], ids=str)
 def test_refused(net: tp.ResNet, opt: object, says: str) -> None:
     with pytest.raises(tp.NotCovered, match=says):

@@ -83,6 +83,14 @@ def test_rates_are_the_counted_ones(net: tp.ResNet, alpha: float, gamma: float) 
     assert region.rate == sp.Rational(depth_orders(net, scale).powers[0])
 
 
+def test_a_line_of_one_symbol() -> None:
+    """gamma = 1 - alpha: what is a point and what a segment is read off one symbol."""
+    found = tp.depth_limit(tp.kets(tp.program(TANH, tp.SGD(), tp.DepthScaling(ALPHA, 1 - ALPHA))))
+    assert {alpha: found.at(alpha=alpha).has_limit for alpha in (.25, .5, .75, 1, 1.5)} == {
+        .25: False, .5: True, .75: True, 1: True, 1.5: False}
+    assert found.at(alpha=.75).rate == sp.Min(1, 2 - 2 * ALPHA, 2 * ALPHA - 1) and found.at(alpha=1).inside
+
+
 def test_written() -> None:
     """The document's lines name what they stand for; every Gaussian has its law."""
     region, = tp.depth_limit(tp.kets(tp.program(MLP, tp.SGD(), tp.DepthScaling()))).regions

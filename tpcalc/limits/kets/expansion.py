@@ -7,7 +7,7 @@ formula, and numbers are means over the layer's own hats and over streams that k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable
 
 import sympy as sp
@@ -22,7 +22,7 @@ from ...programs.algebra import multiplied_out
 from ...programs.language import Vector
 from .nodes import Answer, E, R
 from .layer import KetLayer
-from .means import AppliedFunctions, LayerMeans
+from .means import AppliedFunctions, LayerMeans, is_polynomial
 from .sums import factors_inside, in_sums, total
 
 SMALL = sp.Dummy("small", positive=True)
@@ -163,6 +163,8 @@ class LayerExpansion:
             Rewriting("leave one layer out", "kets of the layer in its hats and in streams that know nothing of it, "
                       "and what these answer, by Taylor's formula to first order in what carries a negative power of L",
                       lambda e: self._taylor(self.inserted(e))))
+        if target in self.fronts:  # what multiplies streams stands inside sums; kets of the layer are expanded first
+            rules = (rules[0], replace(rules[1], rewrite=lambda e: factors_inside(self._first_numbers(e))), rules[2])
         return self.derivation.through(rules, target, self._canonical(value))
 
     def _apart(self, value: sp.Expr) -> sp.Expr:
@@ -177,7 +179,7 @@ class LayerExpansion:
         return value.replace(lambda e: isinstance(e, sp.Sum), split)
 
     def _first_numbers(self, value: sp.Expr) -> sp.Expr:
-        return factors_inside(self._numbers(value, first=True))
+        return self._numbers(value, first=True)
 
     def _numbers(self, value: sp.Expr, first: bool) -> sp.Expr:
         """Brackets, means and responses as what they are to leading or first order."""
@@ -246,12 +248,14 @@ class LayerExpansion:
                 else:
                     ket, = inside
                     of[ket] = of.get(ket, sp.Integer(1)) * factor
-            curved = {ket: f for ket, f in of.items() if not f.is_polynomial(ket)}
+            curved = {ket: f for ket, f in of.items() if not is_polynomial(f, ket)}
             if not curved:
                 kept.append(term)
                 continue
             if len(curved) > 1:
-                raise NotCovered(f"{term}: functions of several kets in one term; expected of one")
+                straight = [f for ket, f in of.items() if ket not in curved]
+                kept.append(sp.Mul(*rest, *straight, *(self._known(f, ket) for ket, f in curved.items())))
+                continue
             (ket, f), = curved.items()
             others = sp.Mul(*rest, *(g for one, g in of.items() if one != ket))
             number, others = others.as_coeff_Mul()
@@ -266,19 +270,20 @@ class LayerExpansion:
                     break
         found = sp.Add(*kept)
         for (ket, others), f in groups.items():
-            number, g, order = self.means.functions.named(f.xreplace({ket: H}))
-            found += others * number * DerivativeAt(g, order, ket)
+            found += others * self._known(f, ket)
         return found
+
+    def _known(self, f: sp.Expr, ket: Ket) -> sp.Expr:
+        """A function of a ket as a derivative of one that the layer applies."""
+        number, g, order = self.means.functions.named(f.xreplace({ket: H}))
+        return number * DerivativeAt(g, order, ket)
 
 
 def _front(added: sp.Expr, depth: sp.Symbol) -> sp.Expr:
-    """The largest exponent of L among the terms of what a layer adds."""
-    powers = {sp.Mul(*(f for f in sp.Mul.make_args(term.function if isinstance(term, sp.Sum) else term)
-                       if f.as_base_exp()[0] == depth)) for term in sp.Add.make_args(multiplied_out(added))}
-    exponents = sorted({power.as_base_exp()[1] if power != 1 else sp.Integer(0) for power in powers},
-                       key=lambda e: sp.default_sort_key(e))
-    largest = exponents[0]
-    for one in exponents[1:]:
-        if (one - largest).is_nonnegative:
-            largest = one
-    return largest
+    """The exponent of L that what a layer adds has in front, sums over earlier steps set aside."""
+    terms = [term for term in sp.Add.make_args(multiplied_out(added)) if not term.has(sp.Sum)]
+    found = {sp.Add(*(f.as_base_exp()[1] for f in sp.Mul.make_args(term) if f.as_base_exp()[0] == depth))
+             for term in terms}
+    if len(found) != 1:
+        raise NotCovered(f"{added}: what a layer adds has no one power of {depth} in front")
+    return found.pop()

@@ -22,6 +22,7 @@ from ...programs.language import Scalar
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation
 from .expansion import LayerExpansion
+from .means import is_polynomial
 from .nodes import A, Answer, B, Density, E, LayerGaussian, Increment, FunctionValue, Push, R, STEP
 from .sums import total
 
@@ -172,14 +173,14 @@ class StreamEquations:
 
     def _of_fresh(self, f: sp.Expr, order: int, fresh: sp.Expr) -> sp.Expr:
         """phi^(k) of a Gaussian by the function's name; of polynomials the value."""
-        if f.is_polynomial(H):
+        if is_polynomial(f, H):
             return f.diff(H, order).xreplace({H: fresh})
         return FunctionValue(self.names[f], order, fresh)
 
     @cached_property
     def names(self) -> dict[sp.Expr, sp.Symbol]:
         """Names of the functions that the layer applies."""
-        curved = [f for f in self.expansion.means.functions.known if not f.is_polynomial(H)]
+        curved = [f for f in self.expansion.means.functions.known if not is_polynomial(f, H)]
         return {f: sp.Symbol("phi" if len(curved) == 1 else f"phi_{i + 1}") for i, f in enumerate(curved)}
 
     def in_time(self, value: sp.Expr) -> sp.Expr:

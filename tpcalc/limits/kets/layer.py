@@ -116,6 +116,9 @@ def _require_plain(setting: Setting, equation: KetEquation) -> None:
         raise _refused(setting, f"{equation.target} has samples or positions beside step and layer")
     if not isinstance(equation.target, Ket):
         return
+    if equation.value.has(sp.Piecewise):  # sums over steps would take its pieces apart
+        raise _refused(setting, f"{equation.target} is written in pieces, {equation.value}; with Max, Min or Abs it "
+                       "has one form")
     if equation.value.has(Averaged):
         raise _refused(setting, f"{equation.target} contains means over independent copies, as updates bring that are "
                        "not linear in gradients")
