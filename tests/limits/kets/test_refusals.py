@@ -17,7 +17,8 @@ H = sp.Symbol("h", real=True)
 
 @pytest.mark.parametrize("net, opt, says", [
     (tp.ResNet("tanh", "pre_nonlin"), tp.SGD(), "a function of a stream itself"),
-    (tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(), r"\|x\[t, 0\]> is trained"),
+    (tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(),
+     r"\|x\[t, 0\]> = .* is no initial vector times a number"),
     (tp.ResNet("tanh"), tp.SignSGD(0.1), "means over independent copies"),
     (tp.ResNet("tanh"), tp.Adam(0.1), "means over independent copies"),
     (tp.ResNet("tanh", "mlp", norm="rms", norm_position="post"), tp.SGD(), "no ket runs through its layers"),
@@ -64,6 +65,12 @@ def test_blocks_that_do_not_close(block: Any, says: str) -> None:
         tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling())))
     with pytest.raises(tp.NotCovered):
         derive_block_kernels(net)
+
+
+@pytest.mark.parametrize("sizes", [{"d_in": 2}, {"d_out": 2}])
+def test_several_numbers_a_sample_are_refused(sizes: dict[str, int]) -> None:
+    with pytest.raises(tp.NotCovered, match="is no initial vector times a number"):
+        tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(), **sizes)))
 
 
 def test_batches_are_refused() -> None:

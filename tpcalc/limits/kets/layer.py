@@ -107,7 +107,7 @@ def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEqu
         if isinstance(end.target, Ket) and end.target.vector.same_family(stream.after.vector):
             given = {Ket(vector) for vector in setting.program.vectors}
             if end.value.atoms(Ket) - given or end.value.has(sp.Sum, Response):
-                raise _refused(setting, f"{end.target} is trained")
+                raise _refused(setting, f"{end.target} = {end.value} is no initial vector times a number")
 
 
 def _require_plain(setting: Setting, equation: KetEquation) -> None:
