@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import sympy as sp
 from hypothesis import given, settings
@@ -89,6 +91,14 @@ def test_a_line_of_one_symbol() -> None:
     assert {alpha: found.at(alpha=alpha).has_limit for alpha in (.25, .5, .75, 1, 1.5)} == {
         .25: False, .5: True, .75: True, 1: True, 1.5: False}
     assert found.at(alpha=.75).rate == sp.Min(1, 2 - 2 * ALPHA, 2 * ALPHA - 1) and found.at(alpha=1).inside
+
+
+def test_limits_are_pickled() -> None:
+    limit = tp.depth_limit(tp.kets(tp.program(TANH, tp.SGD(), tp.DepthScaling())))
+    again, compiled = pickle.loads(pickle.dumps((limit, limit.compile())))
+    assert str(again) == str(limit) and all(step.check() for step in again.regions[0].derivation.steps)
+    data = [1.0, 0.8], [1.0, -0.7]
+    assert compiled(*data).outputs.tolist() == limit.compile()(*data).outputs.tolist()
 
 
 def test_written() -> None:

@@ -79,7 +79,7 @@ class LayerExpansion:
         for stream in (layer.forward, layer.backward):
             self.added[stream.before] = self._led(stream.after, stream.added)
             self._require_fresh(stream.after, self.added[stream.before])
-        self.whole.update({ket: self._left_out(ket) for ket in streams})
+        self.whole.update({ket: self._without_layer(ket) for ket in streams})
         for equation in layer.inner:
             self.whole[equation.target] = self._expand(equation.target, equation.value)
 
@@ -99,7 +99,7 @@ class LayerExpansion:
         front = self.depth**self.fronts[stream_after]
         value = self._expand(stream_after, factors_inside(added / front)) - self._led(stream_after, added) / front
         rule = Rewriting("law of large numbers", "terms that add up over the layers: of their parts that are "
-                         "independent from layer to layer only means count", lambda e: self.means.given_streams(e))
+                         "independent from layer to layer only means count", self.means.given_streams)
         return self.derivation.apply(rule, stream_after, factors_inside(front * value))
 
     # -- leading parts
@@ -144,7 +144,7 @@ class LayerExpansion:
 
     # -- first order
 
-    def _left_out(self, ket: Ket) -> sp.Expr:
+    def _without_layer(self, ket: Ket) -> sp.Expr:
         """A stream as it would be without the layer, and what it answers to the layer."""
         x, gradient = self.layer.streams
         t, s, p = self.t, self.s, self.layer.index
@@ -162,9 +162,9 @@ class LayerExpansion:
                       "are independent, and a hat acts through what the streams answer", self._first_numbers),
             Rewriting("leave one layer out", "kets of the layer in its hats and in streams that know nothing of it, "
                       "and what these answer, by Taylor's formula to first order in what carries a negative power of L",
-                      lambda e: self._taylor(self.inserted(e))))
+                      self._left_out))
         if target in self.fronts:  # what multiplies streams stands inside sums; kets of the layer are expanded first
-            rules = (rules[0], replace(rules[1], rewrite=lambda e: factors_inside(self._first_numbers(e))), rules[2])
+            rules = (rules[0], replace(rules[1], rewrite=self._numbers_in_sums), rules[2])
         return self.derivation.through(rules, target, self._canonical(value))
 
     def _apart(self, value: sp.Expr) -> sp.Expr:
@@ -180,6 +180,12 @@ class LayerExpansion:
 
     def _first_numbers(self, value: sp.Expr) -> sp.Expr:
         return self._numbers(value, first=True)
+
+    def _numbers_in_sums(self, value: sp.Expr) -> sp.Expr:
+        return factors_inside(self._first_numbers(value))
+
+    def _left_out(self, value: sp.Expr) -> sp.Expr:
+        return self._taylor(self.inserted(value))
 
     def _numbers(self, value: sp.Expr, first: bool) -> sp.Expr:
         """Brackets, means and responses as what they are to leading or first order."""

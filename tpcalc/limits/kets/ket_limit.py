@@ -155,7 +155,7 @@ class KetLimitRegion(Short, Aligned):
         numerical reading."""
         function("loss", loss, "a function of an output and a target")
         layer = self.streams.expansion.layer
-        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or (lambda f, y: f - y),
+        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or of_squares,
                                self.inside)
 
     @property
@@ -222,6 +222,11 @@ class KetLimit(Short, Aligned):
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.regions))
+
+
+def of_squares(f: float, y: float) -> float:
+    """The derivative of (f - y)^2 / 2 in f."""
+    return f - y
 
 
 def ket_limit(kets: KetEquations) -> KetLimit:
