@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import sub
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -57,6 +58,21 @@ class LimitOutputs(Short):
     values: dict[tuple, Value]
 
 
+def numbers_by_step(setting: Setting, inputs: ArrayLike, targets: ArrayLike, data: Mapping[str, ArrayLike]
+                    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """A program's data by name, and targets, one number a step each. Raises ``ValueError`` for what does not fit."""
+    names = [scalar.name for scalar in setting.program.data]
+    if set(data) != set(names[1:]):
+        raise ValueError(f"data: got {sorted(data)}; expected {sorted(names[1:])}")
+    y = _checks.finite_array("targets", targets)
+    arrays = {name: _checks.finite_array(name, value) for name, value in zip(names, (inputs, *data.values()))}
+    for name, array in arrays.items():
+        if array.ndim != 1 or array.shape != y.shape or not len(y):
+            raise ValueError(f"{name}: got shape {array.shape} and targets of shape {y.shape}; expected one number a "
+                             "step each")
+    return arrays, y
+
+
 @dataclass(frozen=True, repr=False)
 class CompiledLimit(Short):
     """The equations of a limit as a function of data and targets, which solves them by collocation in layer time.
@@ -83,9 +99,8 @@ class CompiledLimit(Short):
            unit: float = 1.0) -> "CompiledLimit":
         """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
         reading, naming the term."""
-        derivative = loss or (lambda f, y: f - y)
         output = next((e.target.name for e in equations if e.kinds[0].name == output), output)  # scaled, perhaps
-        return cls(setting, tuple((e, evaluation(e.value)) for e in equations), output, derivative,
+        return cls(setting, tuple((e, evaluation(e.value)) for e in equations), output, loss or sub,
                    tuple((one, evaluation(one.value)) for one in memory), unit)
 
     def __call__(self, inputs: ArrayLike, targets: ArrayLike, **data: ArrayLike) -> LimitOutputs:
@@ -94,11 +109,8 @@ class CompiledLimit(Short):
         Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up, or
         where more nodes do not resolve it.
         """
-        arrays = self._data(inputs, data)
-        y = _checks.finite_array("targets", targets)
-        steps = len(next(iter(arrays.values())))
-        if y.shape != (steps,) or not steps:
-            raise ValueError(f"got targets of shape {y.shape}; expected the shape of the inputs, ({steps},)")
+        arrays, y = numbers_by_step(self.setting, inputs, targets, data)
+        steps = len(y)
         before, problem = np.full(steps, np.inf), Divergence("")
         breaks = tuple(sorted({float(end) for one, _ in self.memory for end in (one.first, one.last)} - {0.0, 1.0}))
         for nodes in RESOLUTIONS:
@@ -121,15 +133,6 @@ class CompiledLimit(Short):
             problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement moved "
                                  f"the outputs by {error:.1e}")
         raise problem
-
-    def _data(self, inputs: ArrayLike, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        names = [scalar.name for scalar in self.setting.program.data]
-        if set(data) != set(names[1:]):
-            raise ValueError(f"data: got {sorted(data)}; expected {sorted(names[1:])}")
-        arrays = {name: _checks.finite_array(name, value) for name, value in zip(names, (inputs, *data.values()))}
-        if any(array.ndim != 1 for array in arrays.values()):
-            raise ValueError("inputs: got more than one number a step; expected one")
-        return arrays
 
     def _step(self, state: SolvedValues, t: int) -> None:
         """All equations of a training step: those between two scalars together."""

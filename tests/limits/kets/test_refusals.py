@@ -25,7 +25,7 @@ H = sp.Symbol("h", real=True)
     (tp.ResNet("tanh", skip=tp.Skip(0.5)), tp.SGD(), "no ket runs through its layers"),
     (tp.ResNet("tanh", "mlp", norm="rms", norm_scale=1 / sp.sqrt(sp.Symbol("l"))), tp.SGD(), "another way in each"),
     (tp.ResNet(sp.Piecewise((H, H > 0), (H / 10, True))), tp.SGD(), "written in pieces"),
-    (tp.Transformer(positions=2), tp.SGD(), "samples or positions")], ids=str)
+    (tp.Transformer(positions=2), tp.SGD(), "samples, positions or outputs")], ids=str)
 def test_refused(net: tp.ResNet, opt: object, says: str) -> None:
     with pytest.raises(tp.NotCovered, match=says):
         tp.depth_limit(tp.kets(tp.program(net, opt, tp.DepthScaling())))
@@ -67,12 +67,13 @@ def test_blocks_that_do_not_close(block: Any, says: str) -> None:
         derive_block_kernels(net)
 
 
-@pytest.mark.parametrize("sizes", [{"d_in": 2}, {"d_out": 2}])
-def test_several_numbers_a_sample_are_refused(sizes: dict[str, int]) -> None:
-    with pytest.raises(tp.NotCovered, match="is no initial vector times a number"):
+@pytest.mark.parametrize("sizes, says", [({"d_in": 2}, "is no initial vector times a number"),
+                                         ({"d_out": 2}, "samples, positions or outputs")])
+def test_several_numbers_a_sample_are_refused(sizes: dict[str, int], says: str) -> None:
+    with pytest.raises(tp.NotCovered, match=says):
         tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(), **sizes)))
 
 
 def test_batches_are_refused() -> None:
-    with pytest.raises(tp.NotCovered, match="samples or positions"):
+    with pytest.raises(tp.NotCovered, match="samples, positions or outputs"):
         tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(), batch=True)))

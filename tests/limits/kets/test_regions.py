@@ -14,12 +14,13 @@ from tpcalc.calculus.kets import Bracket
 from tpcalc.limits.kets.nodes import Answer, GivenStreams, Increment
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
+SCALE, Q = tp.DepthScaling(ALPHA, GAMMA), sp.Rational
 TANH, MLP, SINE = tp.ResNet("tanh"), tp.ResNet("tanh", "mlp"), tp.ResNet(sp.sin(sp.Symbol("h") + 1))
 
 
 @pytest.fixture(scope="module")
 def limit() -> tp.theory.KetLimit:
-    return tp.depth_limit(tp.kets(tp.program(TANH, tp.SGD(), tp.DepthScaling(ALPHA, GAMMA))))
+    return tp.depth_limit(tp.kets(tp.program(TANH, tp.SGD(), SCALE)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -109,3 +110,35 @@ def test_written() -> None:
     for line in ("u[t] = hat|W1[0, p] @ x[t, p]>", "E[u[s]*u[t]] = <x[s, p]|x[t, p]>",
                  "E[v[s]*v[t]] = E[phi(u[s])*phi(u[t])]", "phi(h) = tanh(h)"):
         assert line in str(region).replace("  ", "")
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.5), tp.SGD(0.5, momentum=0.5)], ids=str)
+def test_kets_and_recursions_of_linear_networks_have_one_limit(opt: tp.SGD) -> None:
+    """Two derivations without a common step: regions, rates and outputs; a number for an exponent changes nothing."""
+    kets = tp.kets(tp.program(tp.ResNet(), opt, SCALE))
+    one, two = tp.depth_limit(kets), tp.depth_limit(tp.recursion(kets))
+    for alpha in (Q(1, 4), Q(1, 2), Q(3, 4), sp.Integer(1), Q(3, 2)):
+        for gamma in (-Q(1, 2), sp.Integer(0), Q(1, 4), Q(1, 2), Q(3, 4)):
+            region, other = (limit.at(alpha=alpha, gamma=gamma) for limit in (one, two))
+            assert (region.has_limit, region.is_trivial) == (other.has_limit, other.is_trivial)
+            if not region.has_limit:
+                continue
+            assert region.rate == other.rate
+            found = region.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs
+            if not region.is_trivial:  # the recursion's are scaled there
+                assert found == pytest.approx(other.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs, abs=2e-5)
+            at_once, = tp.depth_limit(tp.kets(tp.program(tp.ResNet(), opt, tp.DepthScaling(alpha, gamma)))).regions
+            assert at_once.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs == pytest.approx(found, abs=1e-12)
+
+
+@pytest.mark.parametrize("net", [tp.ResNet("tanh"), tp.ResNet(-sp.cos(sp.Symbol("h", real=True)), "mlp")], ids=str)
+def test_numbers_for_exponents_give_what_symbols_give(net: tp.ResNet) -> None:
+    limit = tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), SCALE)))
+    for alpha, gamma in ((Q(1, 2), Q(1, 2)), (Q(3, 4), Q(1, 4)), (sp.Integer(1), sp.Integer(0)), (Q(3, 4), Q(3, 4)),
+                         (Q(1, 4), Q(1, 2)), (Q(3, 4), sp.Integer(0)), (sp.Integer(1), -Q(1, 4))):
+        region, = tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(alpha, gamma)))).regions
+        there = limit.at(alpha=alpha, gamma=gamma)
+        assert (region.has_limit, region.is_trivial, region.inside) == (there.has_limit, there.is_trivial, there.inside)
+        if region.has_limit:
+            assert region.rate == there.rate.subs(dict(zip(limit.parameters, (alpha, gamma))))
+            assert [str(e) for e in region.equations] == [str(e) for e in there.equations]

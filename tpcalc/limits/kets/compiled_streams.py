@@ -8,11 +8,10 @@ from typing import Any, Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ... import _checks
 from ..._shown import Short
 from ...calculus.kets import Ket
 from ...calculus.setting import Setting
-from ..collocation import LimitOutputs
+from ..collocation import LimitOutputs, numbers_by_step
 from ..integral_equations import LimitEquation
 from .march import March
 from .sampled import SampledMarch
@@ -48,15 +47,7 @@ class CompiledStreams(Short):
 
         Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up.
         """
-        names = [scalar.name for scalar in self.setting.program.data]
-        if set(data) != set(names[1:]):
-            raise ValueError(f"data: got {sorted(data)}; expected {sorted(names[1:])}")
-        y = _checks.finite_array("targets", targets)
-        arrays = {name: _checks.finite_array(name, value) for name, value in zip(names, (inputs, *data.values()))}
-        for name, array in arrays.items():
-            if array.ndim != 1 or array.shape != y.shape or not len(y):
-                raise ValueError(f"{name}: got shape {array.shape} and targets of shape {y.shape}; expected one number "
-                                 "a step each")
+        arrays, y = numbers_by_step(self.setting, inputs, targets, data)
         given = self.setting, self.streams, self.equations, self.loss, arrays, y
         if self.inside:
             return self._sampled(given)

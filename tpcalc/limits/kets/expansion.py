@@ -22,7 +22,7 @@ from ...programs.algebra import multiplied_out
 from ...programs.language import Vector
 from .nodes import Answer, E, R
 from .layer import KetLayer
-from .means import AppliedFunctions, LayerMeans, is_polynomial
+from .means import AppliedFunctions, LayerMeans
 from .sums import factors_inside, in_sums, total
 
 SMALL = sp.Dummy("small", positive=True)
@@ -60,12 +60,16 @@ class LayerExpansion:
         self.added: dict[Ket, sp.Expr] = {}
 
     @property
-    def inside(self) -> bool:
-        """Do updates move kets of the layer by as much as hats do, or more, so that there is nothing to expand in?"""
+    def small(self) -> list[sp.Expr]:
+        """The exponents of L of what updates add to kets within the layer."""
         terms = [term for equation in self.layer.inner for term in sp.Add.make_args(multiplied_out(equation.value))
                  if term.has(sp.Sum) and not term.has(Response)]
-        powers = [sp.Add(*(e.exp for e in term.atoms(sp.Pow) if e.base == self.depth)) for term in terms]
-        return any(power.is_nonnegative for power in powers)
+        return [sp.Add(*(e.exp for e in term.atoms(sp.Pow) if e.base == self.depth)) for term in terms]
+
+    @property
+    def inside(self) -> bool:
+        """Do updates move kets of the layer by as much as hats do, or more, so that there is nothing to expand in?"""
+        return any(power.is_nonnegative for power in self.small)
 
     def expand(self) -> None:
         """Find leading parts, then corrections."""
@@ -105,12 +109,9 @@ class LayerExpansion:
     # -- leading parts
 
     def _led(self, target: Ket, value: sp.Expr) -> sp.Expr:
-        """The leading part of a value: without what is small."""
+        """The leading part of a value: without what earlier steps owe to it."""
         front = self.depth**self.fronts.get(target, sp.Integer(0))
-        value = factors_inside(value / front)
-        value = value.replace(lambda e: isinstance(e, Response), lambda e: sp.Integer(0))
-        value = in_sums(value.replace(lambda e: e.is_Pow and e.base == self.depth, lambda e: sp.Integer(0)),
-                        multiplied_out)
+        value = factors_inside(value / front).replace(lambda e: isinstance(e, sp.Sum), lambda e: sp.Integer(0))
         value = self._canonical(value).xreplace(self.leading)
         for hat in value.atoms(Hat):
             self._meet(hat)
@@ -254,7 +255,7 @@ class LayerExpansion:
                 else:
                     ket, = inside
                     of[ket] = of.get(ket, sp.Integer(1)) * factor
-            curved = {ket: f for ket, f in of.items() if not is_polynomial(f, ket)}
+            curved = {ket: f for ket, f in of.items() if not f.is_polynomial(ket)}
             if not curved:
                 kept.append(term)
                 continue

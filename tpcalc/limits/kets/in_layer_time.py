@@ -22,12 +22,11 @@ from ...programs.language import Scalar
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation
 from .expansion import LayerExpansion
-from .means import is_polynomial
 from .nodes import A, Answer, B, Density, E, LayerGaussian, Increment, FunctionValue, Push, R, STEP
 from .sums import total
 
 K = sp.Symbol("k", integer=True)
-LETTERS = "uvyzabcwgqrk"
+LETTERS = (*"uvyzabcwg", *"zeta eta theta iota kappa mu nu sigma tau upsilon chi psi omega".split())
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class StreamEquations:
     @cached_property
     def equations(self) -> tuple[LimitEquation, ...]:
         """All of them: Gaussians and their covariances, kets, densities, answers."""
-        x, gradient = self.expansion.layer.streams
+        (x, gradient), t = self.expansion.layer.streams, self.expansion.t
         found: list[LimitEquation] = []
         for sign, ket, source, letter in ((1, x, gradient, A), (-1, gradient, x, B)):
             noise = sp.sqrt(STEP) * self.noise[ket].value if self.keeps(self.noise[ket]) else sp.Integer(0)
@@ -77,7 +76,8 @@ class StreamEquations:
             found.append(_equation(sign * Increment(ket), noise + STEP * taken))
             found += densities
         answers = {one.args[0] for equation in found for one in equation.value.atoms(Answer)}
-        found += self._answers(x, gradient) if answers else []
+        at_step = any(isinstance(e.target, Density) and e.target.args[:3] == (B, t, t) for e in found)
+        found += self._answers(x, gradient, at_step) if answers else []
         shown = [_equation(self._shown(e.target), self._shown(e.value)) for e in found]
         functions = [LimitEquation(sp.Function(str(name))(H), f, ()) for f, name in self.names.items()]
         return (*functions, *self._gaussians(shown), *shown)
@@ -110,18 +110,17 @@ class StreamEquations:
                                        _collected(own) + total(_collected(by_past), (s, 0, t - 1))))
         return taken, equations
 
-    def _answers(self, x: Ket, gradient: Ket) -> list[LimitEquation]:
-        """What streams answer to pushes: the linear equations of the kets, without what does not depend on the push."""
+    def _answers(self, x: Ket, gradient: Ket, at_step: bool) -> list[LimitEquation]:
+        """What streams answer to pushes: the linear equations of the kets, without what does not depend on the push.
+        at_step: whether the gradient takes something of x at the same step."""
         t, s = self.expansion.t, self.expansion.s
         one, two = (self.in_time(ket).vector for ket in (x, gradient))
-        own = any(isinstance(e.target, Density) and e.target.args[1:3] == (t, t)
-                  for e in self._densities(gradient, x, B)[1])
         found = [_equation(Answer(R, t, s, P), Push(one, two, t, s, P, P)),
                  _equation(Answer(E, t, s, P), Push(two, one, t, s, P, P))]
         for pushed in (two, one):
             here = sp.KroneckerDelta(t, s)
             above = sp.Sum(Density(A, t, K, INNER) * Push(two, pushed, K, s, INNER, Q), (K, s, t - 1))
-            below = sp.Sum(Density(B, t, K, INNER) * Push(one, pushed, K, s, INNER, Q), (K, s, t if own else t - 1))
+            below = sp.Sum(Density(B, t, K, INNER) * Push(one, pushed, K, s, INNER, Q), (K, s, t if at_step else t - 1))
             found += [_equation(Push(one, pushed, t, s, P, Q), sp.Integral(above, (INNER, 0, P))
                                 + (here * Indicator(P, Q, 1) if pushed == one else 0)),
                       _equation(Push(two, pushed, t, s, P, Q), sp.Integral(below, (INNER, P, 1))
@@ -133,11 +132,17 @@ class StreamEquations:
     def _letter(self, hat: Hat) -> sp.Symbol:
         setting = self.expansion.layer.setting
         product, _ = setting.product_like(hat.vector)
-        taken = {vector.name for vector in setting.families}
-        return sp.Symbol([one for one in LETTERS if one not in taken][product.number])
+        program = setting.program
+        taken = {one.name for one in (*setting.families, *program.vectors, *program.data)}
+        taken |= {one.name for equation in self.expansion.layer.outside for one in equation.target.atoms(Scalar)}
+        free = [one for one in LETTERS if one not in taken]
+        if product.number >= len(free):
+            raise self.expansion.layer.refused(f"it has more than {len(free)} products of a layer, and no more letters "
+                                               "for them")
+        return sp.Symbol(free[product.number])
 
     def fresh(self, hat: Hat) -> sp.Expr:
-        """The letter of a hat, times rho where weights decay."""
+        """The Gaussian that a hat is, without rho where weights decay."""
         step = self.expansion.layer.setting.step(hat.vector.vector)
         return LayerGaussian(self._letter(hat), step)
 
@@ -173,14 +178,14 @@ class StreamEquations:
 
     def _of_fresh(self, f: sp.Expr, order: int, fresh: sp.Expr) -> sp.Expr:
         """phi^(k) of a Gaussian by the function's name; of polynomials the value."""
-        if is_polynomial(f, H):
+        if f.is_polynomial(H):
             return f.diff(H, order).xreplace({H: fresh})
         return FunctionValue(self.names[f], order, fresh)
 
     @cached_property
     def names(self) -> dict[sp.Expr, sp.Symbol]:
         """Names of the functions that the layer applies."""
-        curved = [f for f in self.expansion.means.functions.known if not is_polynomial(f, H)]
+        curved = [f for f in self.expansion.means.functions.known if not f.is_polynomial(H)]
         return {f: sp.Symbol("phi" if len(curved) == 1 else f"phi_{i + 1}") for i, f in enumerate(curved)}
 
     def in_time(self, value: sp.Expr) -> sp.Expr:

@@ -14,7 +14,7 @@ from ...calculus.kets import Bracket, Hat, Ket, Response
 from ...gaussian.variables import Expectation
 from ...orders.affine import Affine
 from ..integral_equations import LimitEquation
-from .layer import KetStream
+from .layer import KetStream, is_drawn
 from .nodes import LayerGaussian, GivenStreams, Increment, STEP
 from .sums import factors_inside, in_sums
 
@@ -56,7 +56,7 @@ def _taken(streams: "StreamEquations", stream: KetStream) -> sp.Expr:
     layer, drawn, numbers = streams.expansion.layer, sp.Integer(0), sp.Integer(0)
     entering = {one for ket in layer.streams for one in (ket, layer.at(ket, streams.expansion.s))}
     for term in sp.Add.make_args(_surviving(streams, factors_inside(stream.added), sp.Integer(1))):
-        if any(isinstance(f, Hat) for f in sp.Mul.make_args(term)):
+        if is_drawn(term):
             continue  # it has no mean, and layers draw it independently
         if term.atoms(Ket) - {k for e in term.atoms(Expectation) for k in e.atoms(Ket)} <= entering:
             numbers += term

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import sub
 from typing import Iterator
 
 import sympy as sp
@@ -13,7 +14,7 @@ from ..._shown import Short
 from ..._text import Aligned
 from ..._types import LossRule, Number
 from ...calculus.equations import KetEquations
-from ...calculus.kets import Hat, Ket, Response
+from ...calculus.kets import Ket
 from ...calculus.memory import memory_equations
 from ...derivations.derivation import Derivation
 from ...derivations.printing import latex
@@ -22,14 +23,13 @@ from ...gaussian.scalar_functions import scalar_function
 from ...orders.affine import Affine, point_of
 from ...orders.region import Region
 from ...orders.said import in_names_of
-from ...programs.algebra import multiplied_out
 from ..integral_equations import LimitEquation
 from ..parameters import exact_parameters
 from ..survival import on_region
 from .expansion import LayerExpansion
 from .in_layer_time import StreamEquations, LayerTerm
 from .inside import inside_equations
-from .layer import KetLayer, layer_of
+from .layer import is_drawn, layer_of
 from .compiled_streams import CompiledStreams
 from .sums import factors_inside
 
@@ -155,8 +155,7 @@ class KetLimitRegion(Short, Aligned):
         numerical reading."""
         function("loss", loss, "a function of an output and a target")
         layer = self.streams.expansion.layer
-        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or of_squares,
-                               self.inside)
+        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or sub, self.inside)
 
     @property
     def derivation(self) -> Derivation:
@@ -224,11 +223,6 @@ class KetLimit(Short, Aligned):
         return "\n\n".join(map(str, self.regions))
 
 
-def of_squares(f: float, y: float) -> float:
-    """The derivative of (f - y)^2 / 2 in f."""
-    return f - y
-
-
 def ket_limit(kets: KetEquations) -> KetLimit:
     """The limit of infinite depth of kets. Raises ``NotCovered`` for programs without one residual stream, updates that
     are no combinations of gradients, batches, and functions of the stream before a matrix of the layer, by name."""
@@ -247,16 +241,11 @@ def ket_limit(kets: KetEquations) -> KetLimit:
             found = factors_inside(stream.added) if inside else expansion.drift(stream.after, stream.added)
             drawn = sp.Integer(0) if inside else factors_inside(expansion.added[stream.before] / depth**front)
             drift[stream.before] = tuple(_term(one, depth, sp.Integer(1), parameters)
-                                         for one in sp.Add.make_args(found) if one != 0 and not _is_drawn(one))
+                                         for one in sp.Add.make_args(found) if one != 0 and not is_drawn(one))
             noise[stream.before] = LayerTerm(drawn, Affine.of(front + sp.Rational(1, 2), parameters))
-        small = _small(layer, depth, parameters)
+        small = tuple(sorted({Affine.of(one, parameters) for one in expansion.small}))
         streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small)
         return KetLimit(kets, parameters, tuple(_regions(kets, parameters, streams)))
-
-
-def _is_drawn(term: sp.Expr) -> bool:
-    """Is it a multiple of a hat, which has no mean and is independent from layer to layer?"""
-    return any(isinstance(factor, Hat) for factor in sp.Mul.make_args(term))
 
 
 def _term(value: sp.Expr, depth: sp.Symbol, layers: sp.Expr, parameters: tuple[sp.Symbol, ...]) -> LayerTerm:
@@ -267,14 +256,6 @@ def _term(value: sp.Expr, depth: sp.Symbol, layers: sp.Expr, parameters: tuple[s
     rest = inside / sp.Mul(*powers)
     order = sp.Add(layers, *(f.as_base_exp()[1] for f in powers))
     return LayerTerm(sp.Sum(rest, *value.limits) if total else rest, Affine.of(order, parameters))
-
-
-def _small(layer: KetLayer, depth: sp.Symbol, parameters: tuple[sp.Symbol, ...]) -> tuple[Affine, ...]:
-    """The powers of L of what updates add to kets within a layer."""
-    terms = [term for equation in layer.inner for term in sp.Add.make_args(multiplied_out(equation.value))]
-    found = {sp.Add(*(e.exp for e in term.atoms(sp.Pow) if e.base == depth)) for term in terms
-             if term.has(sp.Sum) and not term.has(Response)}
-    return tuple(sorted(Affine.of(one, parameters) for one in found))
 
 
 def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: StreamEquations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Iterator
 
 import sympy as sp
 
@@ -11,7 +12,8 @@ from ...calculus.equations import KetEquation, KetEquations
 from ...calculus.kets import Averaged, Bracket, Hat, Ket, Response
 from ...calculus.setting import Setting
 from ...errors import NotCovered
-from ...programs.language import Scalar
+from ...programs.algebra import multiplied_out
+from ...programs.language import Matrix, Member, Scalar, Vector
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class KetLayer:
         return self.forward.before, self.backward.before
 
 
+def is_drawn(term: sp.Expr) -> bool:
+    """Is it a multiple of a hat, which has no mean and is independent from layer to layer?"""
+    return any(isinstance(factor, Hat) for factor in sp.Mul.make_args(term))
+
+
 def layer_of(kets: KetEquations) -> KetLayer:
     """Read the layer off the equations. Raises ``NotCovered`` for what has no such layer, and says what it has."""
     setting = kets.setting
@@ -64,7 +71,7 @@ def layer_of(kets: KetEquations) -> KetLayer:
     streams: dict[bool, KetStream] = {}
     inner: list[KetEquation] = []
     outside: list[KetEquation] = []
-    for equation in kets.equations:
+    for equation in _in_one_index(setting, kets.equations):
         if not equation.location.loops[1:]:
             outside.append(equation)
             continue
@@ -73,19 +80,39 @@ def layer_of(kets: KetEquations) -> KetLayer:
         if stream is None:
             inner.append(equation)
         else:
-            upward = stream.after.vector.indices[-1] == equation.location.loops[-1].index
+            upward = not equation.location.loops[-1].descending
             if upward in streams:
                 raise _refused(setting, f"two kets run through its layers in one direction, {streams[upward].after} "
                                f"and {stream.after}")
             streams[upward] = stream
     if set(streams) != {True, False}:
         raise _refused(setting, "no ket runs through its layers forward and another one backward as x + ...")
-    for stream in streams.values():
+    vectors = [stream.after.vector for stream in streams.values()]
+    for equation in inner:
+        _require_same_layers(setting, equation, vectors)
+    for upward, stream in streams.items():
+        _require_same_layers(setting, stream.equation, vectors)
+        _require_one_layer(setting, stream, upward)
         _require_given_end(setting, stream, outside)
+    for end in outside:
+        _require_boundaries(setting, vectors, end)
     for one, other in combinations(setting.products, 2):
         if one.matrix.same_family(other.matrix) and one.transposed == other.transposed:
             raise _refused(setting, f"{one.matvec} and {other.matvec} are products of one matrix")
     return KetLayer(setting, streams[True], streams[False], tuple(inner), tuple(outside))
+
+
+def _in_one_index(setting: Setting, equations: tuple[KetEquation, ...]) -> Iterator[KetEquation]:
+    """The equations with one symbol for the layer: loops may have symbols of their own."""
+    layers = [index for index, role in setting.program.index_roles().items() if role == "layer"]
+    first = min(layers, key=str, default=None)
+    for equation in equations:
+        target, value, location = equation.target, equation.value, equation.location
+        loop = location.loops[-1] if location.loops else None
+        if loop is not None and loop.index in layers:
+            target, value = (side.xreplace({loop.index: first}) for side in (target, value))
+            location = replace(location, loops=(*location.loops[:-1], replace(loop, index=first)))
+        yield KetEquation(target, value, location)
 
 
 def _stream(equation: KetEquation) -> KetStream | None:
@@ -101,6 +128,26 @@ def _stream(equation: KetEquation) -> KetStream | None:
     return None
 
 
+def _require_one_layer(setting: Setting, stream: KetStream, upward: bool) -> None:
+    """A layer l takes x from l - 1 to l, and its gradient from l to l - 1."""
+    index = stream.equation.location.loops[-1].index
+    layers = (index - 1, index) if upward else (index, index - 1)
+    if (stream.before.vector.indices[-1], stream.after.vector.indices[-1]) != layers:
+        raise _refused(setting, f"layer {index} makes {stream.after} of {stream.before}; expected layers {layers[0]} "
+                       f"and {layers[1]}")
+
+
+def _require_boundaries(setting: Setting, streams: list[Vector], equation: KetEquation) -> None:
+    """What stands outside of layers reads streams at their ends, and has no size that depends on the depth."""
+    depth, said = setting.depth, f"{equation.target} = {equation.value}"
+    members = {one for side in (equation.target, equation.value) for one in side.atoms(Member)}
+    for one in members:
+        if any(one.same_family(stream) for stream in streams) and one.indices[-1] not in (depth, sp.Integer(0)):
+            raise _refused(setting, f"{said} reads the stream at a layer within, {one}")
+    if depth in equation.value.xreplace({one: sp.Dummy() for one in members}).free_symbols:
+        raise _refused(setting, f"{said} has a power of {depth}")
+
+
 def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEquation]) -> None:
     """A stream starts from initial vectors and numbers."""
     for end in outside:
@@ -112,8 +159,13 @@ def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEqu
 
 def _require_plain(setting: Setting, equation: KetEquation) -> None:
     """Kets of a layer have a step and a layer; updates are linear; matrices are of the layer."""
-    if len(equation.location.loops) != 2:
-        raise _refused(setting, f"{equation.target} has samples or positions beside step and layer")
+    loop = equation.location.loops[-1]
+    if len(equation.location.loops) != 2 or setting.program.index_roles().get(loop.index) != "layer":
+        raise _refused(setting, f"{equation.target} has samples, positions or outputs beside step and layer")
+    ends = sp.Integer(1), setting.depth
+    if (loop.first, loop.last) != (ends[::-1] if loop.descending else ends):
+        raise _refused(setting, f"{equation.target} has layers {loop.first} to {loop.last}; expected all of them, 1 to "
+                       f"{setting.depth}")
     if not isinstance(equation.target, Ket):
         return
     if equation.value.has(sp.Piecewise):  # sums over steps would take its pieces apart
@@ -122,16 +174,40 @@ def _require_plain(setting: Setting, equation: KetEquation) -> None:
     if equation.value.has(Averaged):
         raise _refused(setting, f"{equation.target} contains means over independent copies, as updates bring that are "
                        "not linear in gradients")
-    index, depth = equation.location.loops[-1].index, setting.depth
-    whole = equation.value.atoms(Ket, Hat, Bracket, Response, Scalar)
-    numbers = equation.value.xreplace({one: sp.Dummy() for one in whole})
-    powers = {one: sp.Dummy() for one in numbers.atoms(sp.Pow) if one.base == depth}
-    if {index, depth} & numbers.xreplace(powers).free_symbols:
-        raise _refused(setting, f"{equation.target} is made in another way in each layer, {equation.value}")
     for hat in equation.value.atoms(Hat):
         matrix = hat.vector.matrix.member
-        if index not in matrix.free_symbols:
+        if loop.index not in matrix.free_symbols:
             raise _refused(setting, f"{matrix} is shared by layers, which carries memory from one to the next")
+
+
+def _require_same_layers(setting: Setting, equation: KetEquation, streams: list[Vector]) -> None:
+    """All layers are alike and know each other through streams alone; powers of L multiply updates, and what a layer
+    adds to a stream, nothing else."""
+    index, depth = equation.location.loops[-1].index, setting.depth
+    for one in equation.value.atoms(Vector, Matrix):
+        near = (index, index - 1) if any(one.same_family(stream) for stream in streams) else (index,)
+        if index in one.free_symbols and one.indices[-1] not in near:
+            raise _refused(setting, f"{equation.target} reads {one}, of another layer")
+    of_stream = isinstance(equation.target, Ket) and any(equation.target.vector.same_family(one) for one in streams)
+    value = sp.Add(*(_without_powers(term, depth) if of_stream or term.has(sp.Sum) else term
+                     for term in sp.Add.make_args(multiplied_out(equation.value))))
+    whole = value.atoms(Ket, Hat, Bracket, Response, Scalar)
+    numbers = value.xreplace({one: sp.Dummy() for one in whole}).free_symbols
+    numbers |= set().union(*(one.free_symbols for one in equation.value.atoms(Scalar)))
+    if index in numbers:
+        raise _refused(setting, f"{equation.target} is made in another way in each layer, {equation.value}")
+    if depth in numbers:
+        raise _refused(setting, f"{equation.target} = {equation.value}: a power of {depth} stands in a function or "
+                       "before what is no update")
+
+
+def _without_powers(value: sp.Expr, depth: sp.Expr | None) -> sp.Expr:
+    """The value without factors of its terms, or of those of its sums, that are powers of L."""
+    def rest(factor: sp.Expr) -> sp.Expr:
+        total = isinstance(factor, sp.Sum)
+        return sp.Sum(_without_powers(factor.function, depth), *factor.limits) if total else factor
+    return sp.Add(*(sp.Mul(*(rest(f) for f in sp.Mul.make_args(term) if f.as_base_exp()[0] != depth))
+                    for term in sp.Add.make_args(multiplied_out(value))))
 
 
 def _refused(setting: Setting, why: str) -> NotCovered:

@@ -26,7 +26,7 @@ class AppliedFunctions:
 
     def named(self, f: sp.Expr) -> tuple[sp.Expr, sp.Expr, int]:
         """(c, g, k) with f = c g^(k), g one of the known functions, f itself where it is new."""
-        if is_polynomial(f, H):
+        if f.is_polynomial(H):
             return sp.Integer(1), f, 0
         for g in self.known:
             derivative = scalar_function(g)
@@ -39,11 +39,6 @@ class AppliedFunctions:
                 derivative = derivative.derivative
         self.known.append(f)
         return sp.Integer(1), f, 0
-
-
-def is_polynomial(f: sp.Expr, variable: sp.Expr) -> bool:
-    """Is it one? sympy does not say of pieces."""
-    return bool(f.is_polynomial(variable))
 
 
 def _ratio(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
@@ -146,7 +141,7 @@ class LayerMeans:
 
     def _named(self, found: sp.Expr, *functions: tuple[Hat, sp.Expr, int]) -> sp.Expr:
         """The mean, and a note of whose it is; means of polynomials are covariances, and of others."""
-        if not all(is_polynomial(f, H) for _, f, _ in functions):
+        if not all(f.is_polynomial(H) for _, f, _ in functions):
             outer = found.atoms(Expectation) - {inner for mean in found.atoms(Expectation)
                                                 for entry in mean.matrix for inner in entry.atoms(Expectation)}
             for mean in outer:
@@ -167,7 +162,7 @@ def _rescaled(f: sp.Expr, hat: Hat) -> tuple[sp.Expr, sp.Expr]:
     """(c, f in the symbol ``H``, which stands for c times the hat): decayed matrices have c = rho in all functions."""
     scales = {sp.cancel(node.args[2] / hat) for node in f.atoms(DerivativeAt)}
     if len(scales) > 1 or any(scale.has(Hat) for scale in scales):
-        raise NotCovered(f"{f}: functions of several multiples of {hat}, or of it and of a number beside it")
+        raise NotCovered(f"{f}: functions of several multiples of {hat}, or of it and of something beside it")
     scale = scales.pop() if scales else sp.Integer(1)
     nodes = {node: DerivativeAt(*node.args[:2], H) for node in f.atoms(DerivativeAt)}
     return scale, f.xreplace(nodes).xreplace({hat: H / scale})

@@ -131,6 +131,8 @@ class EquationReading(LeafReading):
     @_leaf.register(Bracket)
     def _bracket(self, e: Bracket) -> Number:
         (one, two) = e.args
+        if not one.same_family(two):
+            raise NotCovered(f"{e}: expected overlaps of one stream with itself")
         names, first, second = (one.name, two.name), step_of(one.indices[0]), step_of(two.indices[0])
         return lambda here, steps: here.brackets[(*names, first(steps), second(steps))]
 

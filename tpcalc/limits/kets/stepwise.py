@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
-import sympy as sp
-
-from ...calculus.kets import Bracket, Ket
+from ...calculus.kets import Ket
 from ...calculus.memory import initial_weight_factor_of
 from ...calculus.setting import Setting
 from ...errors import Divergence
 from ...programs.language import Scalar
 from ..integral_equations import LimitEquation
+from .boundaries import StreamBoundaries
 from .nodes import Increment
 from .reading import LeafReading
 
@@ -31,16 +30,16 @@ class StepwiseSolution:
         self.targets, self.T = targets, len(targets)
         self.time, self.past = setting.time, setting.past
         self.names = tuple(ket.vector.name for ket in streams)
-        self.vectors = list(setting.program.vectors)
+        self.vectors = setting.program.vectors
+        self.boundaries = StreamBoundaries.of(setting, streams[0], equations)
         self.memory = {(initial_weight_factor_of(m)[0].name, 0): 1.0 for m in setting.program.matrices}
         self.memory |= {(name, t): float(value) for name, values in data.items() for t, value in enumerate(values)}
-        self.first = {e.target.vector.name: e.value for e in equations if e.boundary and isinstance(e.target, Ket)}
 
     def read_memory(self, reading: LeafReading, known: Any) -> None:
         """Read what optimizers remember; known: what readings of numbers without layers ask."""
         self.known = known
         self.remembered = [(e.target, reading.value(e.value)) for e in self.equations
-                           if isinstance(e.target, Scalar) and e.target.name.startswith(("rho_", "w_"))]
+                           if isinstance(e.target, Scalar) and not e.boundary]
         for target, _ in self.remembered:  # buffers start from 0, and nothing of later steps is in earlier ones
             self.memory |= {key: 0.0 for key in self._keys(target, 0) if key not in self.memory}
 
@@ -59,17 +58,18 @@ class StepwiseSolution:
     def outputs(self) -> np.ndarray:
         """f of all steps."""
         found = np.zeros(self.T)
-        bracket = next(e.value for e in self.equations if isinstance(e.value, Bracket) and e.boundary)
-        vector = self.vectors.index(next(v for v in bracket.args if v in self.vectors))
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is reported
             for t in range(self.T):
-                self.begin(0, t, self._factors(0, t))
+                self.begin(0, t, self._start(0, t))
                 self.sweep(0, t)
-                found[t] = self.along(t, vector)
+                found[t] = sum(factor * self.along(t, vector)
+                               for vector, factor in enumerate(self.boundaries.overlaps.at(t, self.memory)) if factor)
                 if not np.isfinite(found[t]):
                     raise Divergence(f"the equations of the limit blow up at step {t}", step=t)
-                self.memory["chi", t] = float(self.loss(found[t], self.targets[t]))
-                self.begin(1, t, self._factors(1, t))
+                self.memory[self.boundaries.output.name, t] = float(found[t])
+                slope = self.boundaries.loss_factor(t, self.memory) * float(self.loss(found[t], self.targets[t]))
+                self.memory[self.boundaries.derivative.name, t] = slope
+                self.begin(1, t, self._start(1, t))
                 self.sweep(1, t)
                 self._remember(t)
         return found
@@ -79,10 +79,8 @@ class StepwiseSolution:
         return next(e for e in self.equations if any(one.args[0].vector.name == self.names[which]
                                                      for one in e.target.atoms(Increment)))
 
-    def _factors(self, which: int, t: int) -> np.ndarray:
-        value = sp.expand(self.first[self.names[which]])
-        factors = [value.coeff(Ket(vector)) for vector in self.vectors]
-        return np.array([float(f.xreplace({s: self.memory[s.name, t] for s in f.atoms(Scalar)})) for f in factors])
+    def _start(self, which: int, t: int) -> np.ndarray:
+        return np.array(self.boundaries.starts[self.names[which]].at(t, self.memory))
 
     def _remember(self, t: int) -> None:
         for target, value in self.remembered:

@@ -1,0 +1,126 @@
+"""Programs that users write: other names, multiples at the ends, and what is refused because it is something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Mapping
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.programs.indices import L, T, l, t
+from tpcalc.theory import Assign, Family, Loop, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
+
+XI, Y = (1.0, 0.8, -0.6), (1.0, -0.7, 0.5)
+ONE, ZERO = sp.Integer(1), sp.Integer(0)
+EPS = L ** -sp.Rational(1, 2)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A residual network of tanh as somebody writes it down.
+
+    names: of x, its gradient, the initial vectors, the data, output and loss; start, read, push: factors of x at first,
+    of the output, of the loss's derivative; bounds: of the layers' loop; hat: what multiplies W x; after: what is read;
+    beside: what a layer adds besides; back: the backward layers' index; frozen: how many of the first layers.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    start: sp.Expr = ONE
+    read: sp.Expr = ONE
+    push: sp.Expr = ONE
+    bounds: tuple[sp.Expr, sp.Expr] = (ONE, L)
+    read_at: sp.Expr = L
+    hat: sp.Expr = ONE
+    after: Callable[[sp.Expr], sp.Expr] = lambda z: z
+    beside: Callable[[Family, Family], sp.Expr] = lambda x, z: ZERO
+    back: sp.Symbol = l
+    frozen: int = 0
+
+    def _family(self, kind: type, name: str, layered: bool = False) -> Family:
+        return Family(kind, self.names.get(name, name), layered=layered)
+
+    def program(self) -> tp.Program:
+        x, h, z, dx, dh = (self._family(Vector, name, True) for name in ("x", "h", "z", "dx", "dh"))
+        W, (U, nV) = self._family(Matrix, "W", True), (self._family(Vector, name)() for name in ("U", "nV"))
+        xi, f, chi = (self._family(Scalar, name) for name in ("xi", "f", "chi"))
+        first, last = self.bounds
+        forward = Loop(l, first, last, (
+            Assign(h[t, l], self.hat * MatVec(W[t, l], x[t, l - 1])), Assign(z[t, l], sp.tanh(h[t, l])),
+            Assign(x[t, l], x[t, l - 1] + EPS * z[t, l] + self.beside(x, z))))
+        lags = (Assign(x[t, -1], xi[t] * U), Assign(z[t, 0], U)) if self.beside(x, z) != 0 else ()
+        m = self.back
+        backward = Loop(m, last, first, (
+            Assign(dh[t, m], (1 - sp.tanh(h[t, m]) ** 2) * self.hat * dx[t, m]),
+            Assign(dx[t, m - 1], dx[t, m] + EPS * MatVec(Transpose(W[t, m]), dh[t, m]))), descending=True)
+        update = Loop(m, first + self.frozen, last, (
+            Assign(W[t + 1, m], W[t, m] - EPS * Outer(dh[t, m], x[t, m - 1])),))
+        body = (Assign(x[t, first - 1], self.start * xi[t] * U), *lags, forward,
+                Assign(f[t], self.read * Mean(nV * self.after(x[t, self.read_at]))),
+                Assign(chi[t], self.push * LossDerivative(f[t], t)),
+                Assign(dx[t, last], self.read * chi[t] * nV), backward, update,
+                *(Assign(W[t + 1, k], W[t, k]) for k in range(1, 1 + self.frozen)))
+        return tp.Program("written", (U, nV), (W[0, l],), (xi[t],), (Loop(t, ZERO, T - 1, body),), (T, L),
+                          roles={m: "layer"})
+
+    def limit(self) -> tp.theory.KetLimitRegion:
+        region, = tp.depth_limit(tp.kets(self.program())).regions
+        return region
+
+    def outputs(self, loss: Callable[[float, float], float] = lambda f, y: f - y, inputs: tuple[float, ...] = XI
+                ) -> np.ndarray:
+        found: np.ndarray = self.limit().compile(loss)(inputs, Y).outputs
+        return found
+
+
+@pytest.fixture(scope="module")
+def plain() -> np.ndarray:
+    return Written().outputs()
+
+
+def test_written_as_the_library_writes_it(plain: np.ndarray) -> None:
+    run = tp.train(tp.ResNet("tanh"), tp.Task(XI, Y), tp.SGD(), tp.DepthScaling(), depth=tp.oo)
+    assert plain == pytest.approx(run.outputs.ravel(), abs=1e-5)
+
+
+@pytest.mark.parametrize("names", [
+    dict(xi="rho_1", f="w_2", chi="error"), dict(x="u", z="v", U="y", nV="a", h="c"),
+    dict(x="R", dx="E", W="A", nV="B"), dict(chi="u", f="p"), dict(x="k", dx="q", xi="r")])
+def test_names_do_not_matter(plain: np.ndarray, names: dict[str, str]) -> None:
+    assert Written(names).outputs() == pytest.approx(plain, abs=1e-12)
+
+
+def test_another_symbol_for_the_layers_backward(plain: np.ndarray) -> None:
+    assert Written(back=sp.Symbol("m", integer=True)).outputs() == pytest.approx(plain, abs=1e-12)
+
+
+def test_multiples_at_the_ends(plain: np.ndarray) -> None:
+    """Of the output: another loss of half of it; of the loss's derivative: another loss; of x: other inputs."""
+    two, three, half = sp.Integer(2), sp.Integer(3), sp.Rational(1, 2)
+    halves = Written().outputs(lambda f, y: 2 * (2 * f - y))
+    assert Written(read=two).outputs() == pytest.approx(2 * halves, abs=1e-12)
+    assert Written(push=three).outputs() == pytest.approx(Written().outputs(lambda f, y: 3 * (f - y)), abs=1e-12)
+    assert Written(start=half).outputs() == pytest.approx(
+        Written().outputs(inputs=tuple(x / 2 for x in XI)), abs=1e-12)
+    assert np.abs(2 * halves - plain).max() > .1
+
+
+@pytest.mark.parametrize("written, says", [
+    (Written(bounds=(sp.Integer(2), L)), "has layers 2 to L; expected all of them, 1 to L"),
+    (Written(bounds=(ONE, L - 1), read_at=L - 1), "has layers 1 to L - 1"),
+    (Written(read_at=L - 1), r"reads the stream at a layer within, x\[t, L - 1\]"),
+    (Written(read=EPS), "has a power of L"), (Written(start=EPS), "has a power of L"),
+    (Written(beside=lambda x, z: EPS * z[t, l - 1]), r"reads z\[t, l - 1\], of another layer"),
+    (Written(beside=lambda x, z: EPS * x[t, l - 2]), r"reads x\[t, l - 2\], of another layer"),
+    (Written(frozen=1), "is made in another way in each layer"),
+    (Written(hat=EPS), "a power of L stands in a function or before what is no update")])
+def test_other_programs_are_refused(written: Written, says: str) -> None:
+    with pytest.raises(tp.NotCovered, match=says):
+        written.limit()
+
+
+def test_a_function_of_the_stream_that_is_read_is_refused_in_numbers() -> None:
+    with pytest.raises(tp.NotCovered, match=r"f\[t\] = .* expected a combination of"):
+        Written(after=sp.tanh).outputs()
