@@ -23,7 +23,7 @@ from ...programs.language import Vector
 from .nodes import Answer, E, R
 from .layer import KetLayer
 from .means import AppliedFunctions, LayerMeans
-from .sums import factors_inside, in_sums, total
+from .sums import factors_inside, total
 
 SMALL = sp.Dummy("small", positive=True)
 SOURCE = "Tensor Programs VI, appendix G"
