@@ -4,6 +4,7 @@ after the other. A folder has few files."""
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from itertools import takewhile
 from pathlib import Path
@@ -76,3 +77,14 @@ def test_folders_are_read_at_a_glance() -> None:
     folders = Counter(path.parent for name in ("tpcalc", "proofs", "tests") for path in (ROOT / name).rglob("*.py"))
     assert len(folders) > 60
     assert {folder.relative_to(ROOT).as_posix(): n for folder, n in folders.items() if n > FILES} == {}
+
+
+def test_what_tests_are_skipped_without_is_elsewhere_or_there() -> None:
+    """A test that is skipped without a module of this repository has to name one that is there."""
+    root = Path(__file__).parents[1]
+    asked = [(path.name, name) for path in sorted((root / "tests").rglob("*.py"))
+             for name in re.findall(r'importorskip\("((?:support|tpcalc)[.\w]*)"', path.read_text())]
+    homes = {"support": root / "tests", "tpcalc": root}
+    lost = [one for one in asked for home in [homes[one[1].partition(".")[0]] / one[1].replace(".", "/")]
+            if not (home.with_suffix(".py").exists() or home.is_dir())]
+    assert asked and not lost

@@ -61,7 +61,8 @@ TIES = [("transformer.wte.weight", "lm_head.weight")]
 
 def model_of(shapes: Shapes) -> Any:
     """What ``groups`` reads of a model: names, and a value for each."""
-    return SimpleNamespace(named_parameters=lambda: [(name, SimpleNamespace(name=name)) for name in shapes])
+    return SimpleNamespace(named_parameters=lambda: [
+        (name, SimpleNamespace(name=name, shape=shape)) for name, shape in shapes.items()])
 
 
 def settings_of(plan: Any, shapes: Shapes, **base: float) -> dict[str, dict[str, float]]:
@@ -196,7 +197,7 @@ def test_settings_that_an_optimizer_does_not_have_are_refused() -> None:
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="adam").groups(model, 1e-3, 0.1)
     with pytest.raises(ValueError, match="^eps: got 1e-08; sgd has none"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="sgd").groups(model, 1e-3, eps=1e-8)
-    with pytest.raises(ValueError, match="^odd: got a parameter that the plan does not know"):
+    with pytest.raises(ValueError, match=r"^model: got odd of shape \(3,\); expected no such parameter"):
         plan_shapes(gpt(2, 32), gpt(4, 32)).groups(model_of({"odd": (3,)}), 1e-3)
     with pytest.raises(ValueError, match="^eps: got 1e-08; lion has none"):
         plan_shapes(gpt(2, 32), gpt(4, 32), optimizer="lion").groups(model, 1e-3, eps=1e-8)

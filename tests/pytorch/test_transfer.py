@@ -36,7 +36,7 @@ def test_an_optimum_that_is_known() -> None:
     offs = np.log2(found.optima[0] * found.depths)
     assert np.abs(offs).max() < 0.125 and np.abs(found.shifts[0] - [0, -1, -2]).max() < 0.05
     assert found.moves == {"sp": "yes"} and "from depth 2 to 8 it moves by -2.0" in found.reasons["sp"]
-    assert np.all(found.errors < 0.01) and found.bracketed.all()
+    assert np.all(np.abs(offs) <= found.errors[0]) and np.all(found.errors < 0.05) and found.bracketed.all()
 
 
 def test_a_training_that_diverges_is_stopped_where_it_does() -> None:
@@ -235,7 +235,7 @@ def test_the_picture() -> None:
 
 
 def test_parameters_that_are_tied_are_trained_once() -> None:
-    models = pytest.importorskip("support.torch_models")
+    models = pytest.importorskip("support.pytorch.torch_models")
 
     def tokens(seed: int) -> Iterator[Any]:
         draw = torch.Generator().manual_seed(seed)

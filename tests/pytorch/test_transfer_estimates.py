@@ -67,6 +67,35 @@ def test_no_and_yes_are_wrong_as_seldom_as_they_say() -> None:
         assert answers.count(answer) / count == pytest.approx(0.05, abs=3.5 * math.sqrt(0.05 * 0.95 / count))
 
 
+def test_yes_is_as_seldom_wrong_at_many_depths() -> None:
+    """Nine depths, each just half a step away: one that is further by chance is no reason."""
+    draw, count = np.random.default_rng(1), 200
+    found = [synthetic(np.vstack([np.full((1, 5), -6.0), -5.5 + 0.1 * draw.standard_normal((9, 5))])).moves["a"]
+             for _ in range(count)]
+    assert found.count("yes") / count <= 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / count)
+
+
+@pytest.mark.parametrize("at", [0.0, 0.25, 0.5, 0.75])
+@pytest.mark.parametrize("shift", [0.0, 0.3, 0.4, 0.6, 0.7, 1.5])
+def test_a_curve_that_is_steep_on_one_side_is_not_misjudged(at: float, shift: float) -> None:
+    """exp(2.5 u) / 2.5 - u is least at 0; a parabola through points an octave apart is off by up to a third."""
+    grid, draw = np.arange(-5.0, 6.0), np.random.default_rng(0)
+
+    def curve(u: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(2.5 * u) / 2.5 - u)
+    losses = np.stack([1 + 0.1 * curve(grid[:, None] - at - moved) + 5e-4 * draw.standard_normal((len(grid), 8))
+                       for moved in (0.0, shift)])
+    found = sweeps.TransferSweep(("a",), (2, 4), 2.0**grid, losses[None], {})
+    assert found.moves["a"] in ("not resolved", "yes" if shift > 0.5 else "no"), found.reasons
+    assert np.all(np.abs(np.log2(found.optima[0]) - [at, at + shift]) <= found.errors[0] / 0.683)
+
+
+def test_seeds_that_are_one_say_nothing() -> None:
+    found = synthetic([[-6.0, -6.0, -6.0], [-4.0, -4.1, -3.9]])
+    assert found.moves == {"a": "not resolved"} and found.reasons["a"] == "two seeds have the same losses at depth 2"
+    assert np.isnan(found.errors).tolist() == [[True, False]] == np.isnan(found.best_loss_errors).tolist()
+
+
 def linear(depth: int) -> Any:
     return torch.nn.Linear(4, 1, bias=False)
 

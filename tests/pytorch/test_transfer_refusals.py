@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from typing import Any, Iterator
 
 import numpy as np
@@ -25,10 +26,25 @@ ONCE = normal(0)
 ONE = Net(2)
 
 
+def seeded(depth: int) -> Any:
+    torch.manual_seed(0)
+    return Net(depth)
+
+
+def one_batch(seed: int) -> Iterator[Any]:
+    return normal(0)
+
+
+def with_eps(optimizer: Any, eps: float) -> Any:
+    for group in optimizer.param_groups:
+        group["eps"] = eps
+    return optimizer
+
+
 @pytest.mark.parametrize("given, said", [
     ({"make": 3}, "make: got 3; expected a function of the depth"),
     ({"make": lambda depth: "net"}, "make: it returned 'net' for"),
-    ({"make": lambda depth: Net(2)}, "make: the model of depth 4 has the same parameters as the one before it"),
+    ({"make": lambda depth: Net(2)}, "make: the model of depth 4 has the same parameters and loss as the one before"),
     ({"make": lambda depth: torch.nn.ReLU()}, "make: the model of depth 2 has no parameters that are trained"),
     ({"make": lambda depth: ONE}, "make: two models of depth 2 have a parameter in common; expected a new model"),
     ({"loss": lambda model, batch: product(model, batch.mul_(2))}, "loss: it changes its batch; expected"),
@@ -50,9 +66,19 @@ ONE = Net(2)
     ({"optimizer": "adagrad"}, "optimizer: got 'adagrad'; expected 'adamw', 'adam', 'sgd'"),
     ({"optimizer": lambda groups: 3}, "optimizer: it returned 3; expected a function of parameter groups"),
     ({"optimizer": lambda groups: torch.optim.SGD([p for g in groups for p in g["params"]], lr=1.0)},
-     "optimizer: it returned one with other groups or learning rates"),
+     "optimizer: it returned one with other groups or settings"),
     ({"optimizer": torch.optim.Rprop}, "optimizer: got one that returns Rprop, of whose updates no power"),
     ({"optimizer": "sgd", "recipes": ["completep"]}, "optimizer: got 'sgd'"),
+    ({"optimizer": lambda groups: torch.optim.AdamW(groups, weight_decay=0.5)}, "optimizer: it sets weight_decay=0.5"),
+    ({"optimizer": lambda groups: with_eps(torch.optim.Adam(groups), 1.0)},
+     "optimizer: it returned one with other groups or settings"),
+    ({"optimizer": torch.optim.RAdam}, "optimizer: got one that returns RAdam, of whose updates no power"),
+    ({"make": lambda depth: torch.nn.Sequential(torch.nn.LazyLinear(1))}, "make: 0.weight of the model of depth 2 has"),
+    ({"loss": lambda model, batch: product(model, batch) * 1j}, "loss: it returned a complex number"),
+    ({"loss": lambda model, batch: product(model, batch) * np.random.default_rng().uniform()},
+     "loss: it is .* and then .* for the same model and batch"),
+    ({"make": seeded, "data": one_batch, "seeds": 2}, "seeds: got 2, and nothing that differs between seeds 0 and 1"),
+    ({"roles": ["emb"]}, r"roles: got \['emb'\]; expected"),
     ({"weight_decay": -1}, "weight_decay: got -1"), ({"executor": 3}, "executor: got 3"),
     ({"progress": 3}, "progress: got 3"), ({"resume": 3}, "resume: got 3")])
 def test_bad_input_is_refused_before_any_training(trained: list[Any], given: Any, said: str) -> None:
@@ -123,3 +149,83 @@ class WithUnused(Net):
     def __init__(self, depth: int) -> None:
         super().__init__(depth)
         self.more = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(depth))
+
+
+class Repeated(Net):
+    """One block, applied as often as the depth says: the parameters of all depths are the same."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(1)
+        self.depth = depth
+
+    def forward(self, x: Any) -> Any:
+        x = self.emb(x)
+        for _ in range(self.depth):
+            x = x + self.layers[0](x)
+        return self.head(x)
+
+
+def test_one_block_that_is_applied_several_times_is_trained_as_it_is_made() -> None:
+    found = tpt.transfer(lambda depth: Repeated(depth), product, normal, [2, 4], [1e-3], 2, ["sp"])
+    assert np.isfinite(found.losses).all()
+    with pytest.raises(tp.NotCovered):
+        tpt.transfer(lambda depth: Repeated(depth), product, normal, [2, 4], [1e-3], 2, ["depth-mup"])
+
+
+def test_a_loss_that_is_negative_for_another_seed_is_refused() -> None:
+    def loss(model: Any, batch: Any) -> Any:
+        return product(model, batch) * (1 if float(batch[0, 0]) == first else -1)
+
+    first = float(next(normal(0))[0, 0])
+    with pytest.raises(ValueError, match="^loss: it is -.* at the start of depth 2, seed 1; expected a positive"):
+        tpt.transfer(make_net, loss, normal, [2], [1e-3], 1, ["sp"], seeds=2)
+
+
+def test_the_optimizers_own_eps_is_that_of_the_base() -> None:
+    """At every depth groups have the eps of the function times what the recipe says."""
+    def seen(eps: float) -> list[float]:
+        made: list[float] = []
+
+        def optimizer(groups: Any) -> Any:
+            found = torch.optim.AdamW(groups, eps=eps)
+            made.extend(group["eps"] for group in found.param_groups)
+            return found
+        tpt.transfer(make_net, product, normal, [2, 8], [1e-3], 2, ["depth-mup"], optimizer, seeds=1)
+        return made
+
+    usual, large = (np.array(seen(eps)) for eps in (1e-8, 1e-2))
+    assert large[1:] == pytest.approx(1e6 * usual[1:]) and set(np.round(usual / 1e-8, 3)) >= {1.0, 0.5}
+
+
+def test_adam_with_decoupled_decay_is_adamw() -> None:
+    def decoupled(groups: Any) -> Any:
+        return torch.optim.Adam(groups, decoupled_weight_decay=True)
+
+    one, other = (tpt.transfer(make_net, product, normal, [2, 8], [1e-2], 4, ["depth-mup"], law, weight_decay=0.1)
+                  for law in (decoupled, "adamw"))
+    assert np.array_equal(one.losses, other.losses)
+
+
+def test_another_process_has_to_start_from_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a worker that was made by importing this file anew, which has not what was set since."""
+    runs, begun = (pytest.importorskip(f"tpcalc.torch.{name}") for name in ("training_runs", "begun"))
+    script = runs.TrainingScript(runs.OfDepth(make_net), scaled, normal, torch.optim.AdamW, 2, 1, 0.0)
+    starts = {2: begun.first_of(script, 2, next(normal(0)))}
+    here = begun.Begun.here(script, starts)
+    there = replace(here, process=("elsewhere", 1))
+    there.require(script, 2)
+    monkeypatch.setitem(SETTINGS, "scale", 2.0)
+    here.require(script, 2)
+    there.require(script, 2)  # it has been looked at
+    with pytest.raises(ValueError, match="^loss: in another process it is written otherwise, or reads other values"):
+        replace(here, process=("elsewhere", 2)).require(script, 2)
+    monkeypatch.setitem(SETTINGS, "scale", 1.0)
+    with pytest.raises(ValueError, match="^loss: in another process trainings at depth 2 start otherwise"):
+        replace(here, process=("elsewhere", 3), starts=((2, (starts[2][0], 2 * starts[2][1])),)).require(script, 2)
+
+
+SETTINGS = {"scale": 1.0}
+
+
+def scaled(model: Any, batch: Any) -> Any:
+    return SETTINGS["scale"] * product(model, batch)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,6 +76,33 @@ def test_what_a_function_closes_over_counts() -> None:
         return lambda x: number * x
 
     assert code_of(of(1.0)) == code_of(of(1.0)) != code_of(of(2.0))
+
+
+def reading(text: str, **held: Any) -> Any:
+    exec(f"def make(x):\n    {text}", held)
+    return held["make"]
+
+
+@pytest.mark.parametrize("old, new", [
+    ({"beta": 0.9}, {"beta": 0.5}), ([1, 2], [1, 3]), (Namespace(beta=0.9), Namespace(beta=0.5)),
+    (SimpleNamespace(beta=[0.9]), SimpleNamespace(beta=[0.5])), ({1, 2}, {1, 3}), ({"a": {"b": 1}}, {"a": {"b": 2}})])
+def test_settings_that_a_function_reads_count(old: Any, new: Any) -> None:
+    text = "return lambda: x * settings"
+    assert code_of(reading(text, settings=old)) == code_of(reading(text, settings=copy.deepcopy(old)))
+    assert code_of(reading(text, settings=old)) != code_of(reading(text, settings=new))
+
+
+def test_a_container_that_holds_itself() -> None:
+    held: list[Any] = [1]
+    held.append(held)
+    assert code_of(reading("return settings", settings=held)) == code_of(reading("return settings", settings=held))
+
+
+def test_names_that_are_not_read_do_not_count() -> None:
+    """An attribute is no global of that name; a count of a function's own calls is none of its settings."""
+    assert code_of(reading("return x.t()", t=1)) == code_of(reading("return x.t()", t=2))
+    count = "global calls\n    calls = calls + 1\n    return x"
+    assert code_of(reading(count, calls=1)) == code_of(reading(count, calls=2))
 
 
 def test_digests_are_the_same_in_every_process(tmp_path: Path) -> None:

@@ -116,9 +116,10 @@ class Plan(Short, Tabled):
             what is right for the base. Vectors (gains, biases) do not decay. eps: None is 1e-8, PyTorch's.
 
         Returns a list of dictionaries with "params", "lr", "weight_decay", "role", and "eps" for Adam; with Muon there
-        is "use_muon" besides. Raises ``ValueError`` for a parameter that the plan does not know, and for settings that
-        the optimizer does not have.
+        is "use_muon" besides. Raises ``ValueError`` for a model that is not the target's: other parameters, or shapes;
+        and for settings that the optimizer does not have.
         """
+        self._require_target(model)
         rate, decay = _checks.positive_number("lr", lr), _checks.nonnegative_number("weight_decay", weight_decay)
         if decay and self.optimizer == "adam":
             raise ValueError(f"weight_decay: got {weight_decay} with adam, whose steps do not keep it visible at any "
@@ -141,6 +142,17 @@ class Plan(Short, Tabled):
             settings["role"] = entry.parameter.role
             groups.setdefault(tuple(settings.items()), {"params": [], **settings})["params"].append(parameter)
         return list(groups.values())
+
+    def _require_target(self, model: Value) -> None:
+        if not hasattr(model, "named_parameters"):
+            raise ValueError(f"model: got {_checks.short(model)}; expected one with named_parameters()")
+        shapes = {plain_name(name): tuple(parameter.shape) for name, parameter in model.named_parameters()}
+        wanted = {name: entry.parameter.shape for entry in self.entries for name in entry.parameter.names}
+        for name in (*shapes, *wanted):
+            got, expected = shapes.get(name), wanted.get(name)
+            if got != expected:
+                raise ValueError(f"model: got {name} of shape {got or 'none, it has no such parameter'}; expected "
+                                 f"{expected or 'no such parameter'}, as make(**target) has it")
 
     def multipliers(self) -> dict[str, float]:
         """{pattern of a module, "" for the model: the factor that what it returns has to be multiplied with, in the

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+
+REAL = 1e-9  # imaginary parts that are round-off
 
 
 @dataclass(frozen=True)
 class Optimum:
     """value: where the minimum is; loss: the least on the grid, of a training that was made; bracketed: do losses on
-    both sides (infinite ones too) exceed it?
+    both sides (infinite ones too) exceed it?; skew: how far in log(value) the minimum of the polynomial through the
+    next points too is from that of the parabola, NaN where there are none.
 
     value and loss are NaN where there is no minimum: nothing finite, or one and the same loss everywhere.
     """
@@ -19,6 +23,7 @@ class Optimum:
     loss: float
     bracketed: bool
     interpolated: bool = False
+    skew: float = math.nan
 
 
 def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
@@ -40,4 +45,17 @@ def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
     a, b, _ = np.linalg.solve(np.vander(location, 3), losses[around] - losses[best])
     if a <= 0:  # two equal losses, and a third
         return Optimum(float(values[best]), float(losses[best]), bracketed)
-    return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best]), bracketed, True)
+    vertex = -b / (2 * a)
+    return Optimum(float(values[best] * np.exp(vertex)), float(losses[best]), bracketed, True,
+                   _further(np.log(values / values[best]), losses, known, best) - vertex)
+
+
+def _further(location: np.ndarray, losses: np.ndarray, known: np.ndarray, best: int) -> float:
+    """Where between the neighbors of the least loss the polynomial through up to two points on either side is least."""
+    low, high = best - 1 - (best > 1 and known[best - 2]), best + 2 + (best + 2 < len(losses) and known[best + 2])
+    if high - low == 3:
+        return math.nan
+    curve = np.polynomial.Polynomial.fit(location[low:high], losses[low:high], high - low - 1)
+    ends = location[[best - 1, best + 1]]
+    found = [root.real for root in curve.deriv().roots() if abs(root.imag) < REAL and ends[0] < root.real < ends[1]]
+    return float(min([*found, *ends], key=curve))

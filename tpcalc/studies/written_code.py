@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import sys
+from argparse import Namespace
 from functools import partial, singledispatch
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Sequence
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -19,72 +21,97 @@ Seen = set[int]  # ids of what is written down already: functions may read each 
 
 
 def code_of(function: Value) -> str:
-    """A digest of what a function does, as written: its code, defaults, and the functions, classes and constants that
-    it reads, as far as those are of no installed package. Comments, names of local variables and line numbers do not
-    count.
+    """A digest of what a function does, as written: its code, defaults, and the functions, classes and values that it
+    reads, as far as those are of no installed package. Comments, names of local variables and line numbers do not
+    count, nor values that the function itself writes, such as a count of its calls.
 
     >>> code_of(lambda x: x + 1) == code_of(lambda x: x + 1) != code_of(lambda x: x + 2)
     True
     """
-    return hashlib.sha256(repr(_written(function, set())).encode()).hexdigest()
+    return hashlib.sha256(repr(written(function, set())).encode()).hexdigest()
 
 
 @singledispatch
-def _written(value: Value, seen: Seen) -> Value:
+def written(value: Value, seen: Seen) -> Value:
     """What is written in a value, as nested lists of text. Objects are their class and attributes."""
     kind = type(value)
     if callable(value) and hasattr(value, "__wrapped__"):  # such as a cached function
-        return _written(inspect.unwrap(value), seen)
+        return written(inspect.unwrap(value), seen)
     if id(value) in seen or _is_installed(kind):
         return _name(kind)
     seen.add(id(value))
     held = sorted(getattr(value, "__dict__", {}).items())
-    return [_written(kind, seen), [[name, _written(one, seen)] for name, one in held]]
+    return [written(kind, seen), [[name, written(one, seen)] for name, one in held]]
 
 
 for _kind in (type(None), bool, int, float, str, bytes):
-    _written.register(_kind)(lambda value, seen: repr(value))
+    written.register(_kind)(lambda value, seen: repr(value))
 
 
-@_written.register(tuple)
+@written.register(tuple)
 def _tuple(value: tuple[Value, ...], seen: Seen) -> Value:
     return _all(value, seen)
 
 
-@_written.register(frozenset)
-def _set(value: frozenset[Value], seen: Seen) -> Value:
+@written.register(list)
+def _list(value: list[Value], seen: Seen) -> Value:
+    return _once(value, seen, lambda: _all(value, seen))
+
+
+@written.register(dict)
+def _dict(value: dict[Value, Value], seen: Seen) -> Value:
+    return _once(value, seen, lambda: [_all(pair, seen) for pair in value.items()])
+
+
+@written.register(SimpleNamespace)
+@written.register(Namespace)
+def _namespace(value: Namespace | SimpleNamespace, seen: Seen) -> Value:
+    return _once(value, seen, lambda: [_all(pair, seen) for pair in sorted(vars(value).items())])
+
+
+def _once(value: Value, seen: Seen, inside: Callable[[], Value]) -> Value:
+    """What is inside of a container, where it is met for the first time: it may hold itself."""
+    if id(value) in seen:
+        return _name(type(value))
+    seen.add(id(value))
+    return inside()
+
+
+@written.register(set)
+@written.register(frozenset)
+def _set(value: frozenset[Value] | set[Value], seen: Seen) -> Value:
     return sorted(map(repr, value))
 
 
-@_written.register(np.ndarray)
+@written.register(np.ndarray)
 def _array(value: np.ndarray, seen: Seen) -> Value:
     return content(value) if value.dtype != object else "array"
 
 
-@_written.register(ModuleType)
+@written.register(ModuleType)
 def _module(value: ModuleType, seen: Seen) -> Value:
     return value.__name__
 
 
-@_written.register(partial)
+@written.register(partial)
 def _partial(value: partial[Any], seen: Seen) -> Value:
     return _all((value.func, value.args, *sorted(value.keywords.items())), seen)
 
 
-@_written.register(MethodType)
+@written.register(MethodType)
 def _method(value: MethodType, seen: Seen) -> Value:
     return _all((value.__func__, value.__self__), seen)
 
 
-@_written.register(CodeType)
+@written.register(CodeType)
 def _code(value: CodeType, seen: Seen) -> Value:
     return [value.co_code.hex(), _all(value.co_consts, seen), value.co_names]
 
 
-@_written.register(FunctionType)
+@written.register(FunctionType)
 def _function(value: FunctionType, seen: Seen) -> Value:
     if hasattr(value, "__wrapped__"):
-        return _written(inspect.unwrap(value), seen)
+        return written(inspect.unwrap(value), seen)
     if id(value) in seen or seen and _is_installed(value):  # the one that is asked for is looked into in any case
         return _name(value)
     seen.add(id(value))
@@ -93,18 +120,18 @@ def _function(value: FunctionType, seen: Seen) -> Value:
     return _all((value.__code__, value.__defaults__, *cells, *read), seen)
 
 
-@_written.register(type)
+@written.register(type)
 def _class(value: type, seen: Seen) -> Value:
     if id(value) in seen or seen and _is_installed(value):
         return _name(value)
     seen.add(id(value))
-    held = [[name, _written(one, seen)] for name, one in sorted(vars(value).items())
+    held = [[name, written(one, seen)] for name, one in sorted(vars(value).items())
             if isinstance(one, (FunctionType, type, int, float, str, tuple)) and name not in HIDDEN]
     return [held, _all(value.__bases__, seen)]
 
 
 def _all(values: Sequence[Value], seen: Seen) -> list[Value]:
-    return [_written(one, seen) for one in values]
+    return [written(one, seen) for one in values]
 
 
 def _name(kind: Value) -> str:
@@ -113,9 +140,16 @@ def _name(kind: Value) -> str:
 
 
 def _names(code: CodeType) -> list[str]:
-    """The names that a function reads, those of functions within it among them."""
-    inner = [name for one in code.co_consts if isinstance(one, CodeType) for name in _names(one)]
-    return list(dict.fromkeys([*code.co_names, *inner]))
+    """The global names that a function reads and does not write, those of functions within it among them."""
+    said = [one for part in _parts(code) for one in dis.get_instructions(part)]
+    written_here = {one.argval for one in said if one.opname == "STORE_GLOBAL"}
+    read = [one.argval for one in said if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return list(dict.fromkeys(name for name in read if name not in written_here))
+
+
+def _parts(code: CodeType) -> list[CodeType]:
+    """The code and that of functions within it."""
+    return [code, *(part for one in code.co_consts if isinstance(one, CodeType) for part in _parts(one))]
 
 
 def _is_installed(kind: Value) -> bool:

@@ -14,78 +14,100 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module as Model
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from .. import _checks
 from .._files import code_digest, keep_json, kept_json
 from .._types import Fields
-from ..studies.written_code import code_of
-from .training_runs import GENERATOR, TrainingRun, TrainingScript, law_of, plain_groups
+from .begun import CLOSE, GENERATOR, UNUSED, codes, first_of, otherwise, sum_of_squares
+from .training_runs import TrainingRun, TrainingScript, law_of, plain_groups
 
 RATE = 1e-3   # of optimizers that are made to be looked at
-UNUSED = 0x5eed  # a seed that nobody else sets: torch's generator is then as it was where nothing was drawn from it
-CLOSE = 1e-4  # relative, of starts of trainings that are the same on another machine
+SAME = 1e-9   # relative, of losses of models that do the same
 
 
 @dataclass(frozen=True)
 class Starts:
     """What the starts of trainings are like, of seed 0. batch: what loss hands to the model, as ``plan`` takes it, None
-    where it is no single one; law: the optimizer's name in plans; starts: depth -> size of the parameters and first
-    loss; batches: a digest."""
+    where it is no single one; law: the optimizer's name in plans; eps: its own, None where it has none; starts:
+    depth -> size of the parameters and first loss; batches: a digest."""
 
     draws: bool
     batch: object
     law: str | None
     optimizer: str
+    eps: float | None
     starts: Mapping[int, tuple[float, float]]
     batches: str
 
 
-def starts_of(script: TrainingScript, depths: Sequence[int]) -> Starts:
-    """Raises ``ValueError`` for functions that do not give the same twice, or nothing that can be trained."""
+def starts_of(script: TrainingScript, depths: Sequence[int], seeds: int) -> Starts:
+    """Raises ``ValueError`` for functions that do not give the same twice, or nothing that can be trained, and for
+    seeds that change nothing."""
     starts, shapes, inputs = dict[int, tuple[float, float]](), list[object](), None
     with GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(UNUSED)
         before = torch.get_rng_state()
-        first, batches = _batches(script)
+        first, batches = _batches(script, 0)
+        draws = not torch.equal(before, torch.get_rng_state())
         for depth in depths:
             model = script.model(depth, 0)
+            _require_trainable(model, depth)
             shapes.append({name: tuple(p.shape) for name, p in model.named_parameters()})
-            if len(shapes) > 1 and shapes[-1] == shapes[-2]:
-                raise ValueError(f"make: the model of depth {depth} has the same parameters as the one before it; "
-                                 "expected a function that reads the depth")
-            if not any(p.requires_grad for p in model.parameters()):
-                raise ValueError(f"make: the model of depth {depth} has no parameters that are trained; expected some")
-            size = _size(model)
+            began = sum_of_squares(model)
             if not starts:
                 _require_new(model, script.model(depth, 0), depth)
             given = _digest([first])
+            torch.manual_seed(UNUSED)
             with _Input(model) as seen:
                 start = float(script.value(model, first).detach())
+            draws = draws or not torch.equal(before, torch.get_rng_state())
             if _digest([first]) != given:
                 raise ValueError("loss: it changes its batch; expected a function that leaves batches as they are")
             if not 0 < start < math.inf:
                 raise ValueError(f"loss: it is {start:g} at the start of depth {depth}; expected a positive number, of "
                                  "which twice as much is a training that diverges")
-            inputs = inputs if starts else seen.taken
-            starts[depth] = size, start
+            if not starts:
+                inputs = seen.taken
+                again = first_of(script, depth, first)[1]
+                if not math.isclose(again, start, rel_tol=CLOSE):
+                    raise ValueError(f"loss: it is {start:g} and then {again:g} for the same model and batch; expected "
+                                     "one that draws, if it does, from torch's generator")
+            elif shapes[-1] == shapes[-2] and math.isclose(start, list(starts.values())[-1][1], rel_tol=SAME):
+                raise ValueError(f"make: the model of depth {depth} has the same parameters and loss as the one before "
+                                 "it; expected a function that reads the depth")
+            starts[depth] = began, start
         elsewhere = any(p.device.type != "cpu" for p in model.parameters())  # with a generator that is not looked at
-        draws = elsewhere or not torch.equal(before, torch.get_rng_state())
         trainer = script.trainer(plain_groups(model, RATE, 0.0))
-    return Starts(draws, inputs, law_of(trainer), type(trainer).__name__, starts, batches)
+        if seeds > 1 and not draws and began == sum_of_squares(script.model(depth, 1)) and batches == _batches(script, 1)[1]:
+            raise ValueError(f"seeds: got {seeds}, and nothing that differs between seeds 0 and 1; expected a make "
+                             "that draws values from torch's generator, without a seed of its own, data that differ "
+                             "by seed, or seeds=1")
+    eps = trainer.defaults.get("eps")
+    return Starts(draws or elsewhere, inputs, law_of(trainer), type(trainer).__name__, eps, starts, batches)
 
 
-def _batches(script: TrainingScript) -> tuple[object, str]:
-    """The first batch of seed 0, and a digest of all that a training takes; drawn twice, and held to be the same."""
+def _require_trainable(model: Model, depth: int) -> None:
+    """Raise ``ValueError`` for a model without parameters that are trained, or with some that have no shape yet."""
+    if lazy := [name for name, p in model.named_parameters() if is_lazy(p)]:
+        raise ValueError(f"make: {lazy[0]} of the model of depth {depth} has no shape yet; expected models that have "
+                         "all their parameters")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ValueError(f"make: the model of depth {depth} has no parameters that are trained; expected some")
+
+
+def _batches(script: TrainingScript, seed: int) -> tuple[object, str]:
+    """The first batch of a seed, and a digest of all that a training takes; drawn twice, and held to be the same."""
     first, digests = None, []
     for _ in range(2):
         torch.manual_seed(UNUSED)
-        batches = iter(script.batches(0))
+        batches = iter(script.batches(seed))
         first = next(batches)
         digests.append(_digest(chain([first], batches)))
     if digests[0] != digests[1]:
-        raise ValueError("data: its batches for seed 0 differ from one call to the next; expected the same for the "
-                         "same seed")
+        raise ValueError(f"data: its batches for seed {seed} differ from one call to the next; expected the same for "
+                         "the same seed")
     return first, digests[0]
 
 
@@ -94,14 +116,9 @@ def _require_new(one: Model, other: Model, depth: int) -> None:
     if {id(p) for p in one.parameters()} & {id(p) for p in other.parameters()}:
         raise ValueError(f"make: two models of depth {depth} have a parameter in common; expected a new model from "
                          "each call")
-    if _size(one) != _size(other):
+    if sum_of_squares(one) != sum_of_squares(other):
         raise ValueError(f"make: its parameters for depth {depth} differ from one call to the next; expected values "
                          "that are drawn from torch's generator")
-
-
-def _size(model: Model) -> float:
-    """The sum of squares of all parameters."""
-    return math.fsum(float(p.detach().double().square().sum()) for p in model.parameters())
 
 
 class _Input:
@@ -143,10 +160,9 @@ class Record:
     """Names of trainings by what decides them, and a record in the folder of what all of them share."""
 
     def __init__(self, script: TrainingScript, looked: Starts, roles: object, unknown: str) -> None:
-        self._same: Fields = {
-            "steps": script.steps, "last": script.last, "weight_decay": script.weight_decay,
-            "make": code_of(script.make.make), "loss": code_of(script.loss),
-            "data": code_of(script.data) + looked.batches, "optimizer": code_of(script.optimizer)}
+        written = codes(script)
+        self._same: Fields = {"steps": script.steps, "last": script.last, "weight_decay": script.weight_decay,
+                              **written, "data": written["data"] + looked.batches}
         self._starts = {str(depth): list(start) for depth, start in looked.starts.items()}
         others = {**self._same, "code": code_digest(), "torch": torch.__version__, "plan": [str(roles), unknown]}
         self._common = hashlib.sha256(json.dumps(others).encode()).hexdigest()
@@ -164,13 +180,13 @@ class Record:
         if found is not None:
             for name, value in self._same.items():
                 if found["same"].get(name) != value:
-                    what = "another function" if isinstance(value, str) else f"{value} instead of {found['same'][name]}"
+                    what = ("one that is written otherwise, or reads other values" if isinstance(value, str) else
+                            f"{value} instead of {found['same'][name]}")
                     raise ValueError(f"{name}: got {what}, beside the trainings in {_checks.short(str(folder))}; "
                                      "expected what they were begun with, or another folder for resume")
             for depth in starts.keys() & self._starts.keys():
-                for name, old, new in zip(("make", "loss"), starts[depth], self._starts[depth]):
-                    if not math.isclose(old, new, rel_tol=CLOSE):
-                        raise ValueError(f"{name}: got one with which training at depth {depth} starts otherwise than "
-                                         f"the trainings in {_checks.short(str(folder))} did; expected what they were "
-                                         "begun with, or another folder for resume")
+                if differs := otherwise(starts[depth], self._starts[depth]):
+                    raise ValueError(f"{differs}: got one with which training at depth {depth} starts otherwise than "
+                                     f"the trainings in {_checks.short(str(folder))} did; expected what they were "
+                                     "begun with, or another folder for resume")
         keep_json(path, "sweep", {"same": self._same, "starts": {**starts, **self._starts}})

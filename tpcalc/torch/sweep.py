@@ -29,7 +29,8 @@ class TransferSweep(Short, Tabled):
 
     Optima are those of single seeds, by a parabola through the least loss and its neighbors over the logarithm of the
     rate; their mean over seeds is the estimate. Its error covers the mean of many seeds in 68% of sweeps, by Student's
-    law for as many seeds.
+    law for as many seeds, and besides what the grid leaves open: how far the next points on both sides would move the
+    optimum, half a step where a training next to the best one diverged.
     """
 
     recipes: tuple[str, ...]
@@ -58,14 +59,25 @@ class TransferSweep(Short, Tabled):
 
     @cached_property
     def _grid(self) -> np.ndarray:
-        """(r, d): how many octaves grid points in the place of interpolated optima may be off: half a step of the grid,
-        times the share of seeds where a training next to the best one diverged."""
-        return np.asarray((1 - self._each(lambda one: one.interpolated).mean(axis=2)) * self._step / 2)
+        """(r, d): how many octaves optima may be off since the grid is coarse. Half a step where there is nothing to
+        interpolate between or to judge it by: a training next to the best one diverged, or there are no more points;
+        elsewhere what the points that are next to those of the parabola would change, on average."""
+        skew = self._each(lambda one: one.skew) / math.log(2)
+        blind = np.isnan(skew)
+        return np.asarray(np.abs(np.where(blind, 0.0, skew).mean(axis=2)) + blind.mean(axis=2) * self._step / 2)
 
     @property
     def _step(self) -> float:
         """The widest step of the grid, in octaves."""
         return float(np.diff(np.log2(self.learning_rates)).max(initial=0.0))
+
+    @cached_property
+    def _alike(self) -> np.ndarray:
+        """(r, d): do two seeds have the same losses, so that seeds say nothing of an error?"""
+        curves = np.moveaxis(self.losses, 2, 3)
+        one, other = curves[:, :, :, None], curves[:, :, None]
+        same = ((one == other) & np.isfinite(one)).any(axis=4) & ((one == other).all(axis=4))
+        return np.asarray(same.sum(axis=(2, 3)) > np.isfinite(curves).any(axis=3).sum(axis=2))
 
     @cached_property
     def bracketed(self) -> np.ndarray:
@@ -82,7 +94,7 @@ class TransferSweep(Short, Tabled):
         """(r, d): of the optima, in octaves: 1 is a factor of two. NaN for one seed, and where the grid ends at the
         optimum of one."""
         found = np.hypot(_student(self._octaves, (1 + COVERED) / 2), COVERED * self._grid)
-        return np.where(self.bracketed, found, np.nan)
+        return np.where(self.bracketed & ~self._alike, found, np.nan)
 
     @cached_property
     def best_losses(self) -> np.ndarray:
@@ -94,7 +106,7 @@ class TransferSweep(Short, Tabled):
         """(r, d): of ``best_losses``, over seeds at that rate, as ``errors``; NaN for one seed."""
         best = self.losses.mean(axis=3).argmin(axis=2)
         at = np.take_along_axis(self.losses, best[:, :, None, None], axis=2)[:, :, 0]
-        return _student(np.where(np.isfinite(at), at, np.nan), (1 + COVERED) / 2)
+        return np.where(self._alike, np.nan, _student(np.where(np.isfinite(at), at, np.nan), (1 + COVERED) / 2))
 
     @property
     def shifts(self) -> np.ndarray:
@@ -126,14 +138,18 @@ class TransferSweep(Short, Tabled):
                 return OPEN, f"the grid ends at the optimum of depth {depth}"
         if self.losses.shape[3] < 2:
             return OPEN, "one seed has no error"
+        if self._alike[i].any():
+            return OPEN, f"two seeds have the same losses at depth {self.depths[int(np.argmax(self._alike[i]))]}"
         paired = self._octaves[i] - self._octaves[i, :1]
-        limits = (_student(paired, SURE) + self._grid[i] + self._grid[i, 0])[1:]
+        among = 1 - (1 - SURE) / (len(self.depths) - 1)  # one of so many depths is enough for yes
+        at_all, at_one = ((_student(paired, level) + self._grid[i] + self._grid[i, 0])[1:] for level in (SURE, among))
         moved, half = self.shifts[i, 1:], self._step / 2
-        least, most = np.abs(moved) - limits, np.abs(moved) + limits
+        least, most = np.abs(moved) - at_one, np.abs(moved) + at_all
         answer = YES if (least > half).any() else NO if (most <= half).all() else OPEN
         j = int(np.argmax(least if answer == YES else most))
+        limit = (at_one if answer == YES else at_all)[j]
         return answer, (f"from depth {self.depths[0]} to {self.depths[1 + j]} it moves by {moved[j]:+.2f} octaves, "
-                        f"known to {limits[j]:.2f} with {SURE:.0%} confidence on either side; half a step of the grid "
+                        f"known to {limit:.2f} with {SURE:.0%} confidence on either side; half a step of the grid "
                         f"is {half:.2f}")
 
     @property

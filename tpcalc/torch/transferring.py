@@ -21,6 +21,7 @@ from ..scaling import Scaling
 from ..studies.fingerprints import content
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
 from ..tune.recipe import named_recipe
+from .begun import Begun
 from .planning import ModelPlan, plan
 from .reading.building import NotRun
 from .reading.reading import read
@@ -54,8 +55,8 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
         names of ``tp.named_recipes()`` or scalings, each carried out by ``plan`` from the base to the depth. "sp"
         leaves the model as it is made, all parameters at one rate.
     optimizer:
-        "adamw", "adam", "sgd", or a function of parameter groups that returns one of ``torch.optim``. Groups say rate,
-        weight decay and eps.
+        "adamw", "adam", "sgd", or a function of parameter groups that returns one of ``torch.optim``. Groups say rate
+        and weight decay; eps is the function's at the base, and what a recipe makes of it elsewhere.
     seeds:
         how many; a seed draws initial values and data.
     base:
@@ -65,11 +66,13 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
     weight_decay:
         of matrices, at the base.
     executor:
-        any ``concurrent.futures`` executor, or a Dask client; processes need functions of a module. Threads take turns
-        where loss or data draw from torch's generator, and off the CPU.
+        any ``concurrent.futures`` executor, or a Dask client; processes need functions of a module, which have to read
+        the same values there, and start from the same. Threads take turns where loss or data draw from torch's
+        generator, and off the CPU.
     resume:
         a folder where the result of every finished training is kept: the same call, or one for more depths, rates,
-        recipes or seeds, goes on from there. Other functions, steps or settings are refused there.
+        recipes or seeds, goes on from there. Other functions, steps or settings are refused there, and so are functions
+        that read other values: numbers, text, containers and namespaces of them, arrays, tensors.
     progress:
         called with (trainings done, trainings).
     roles, unknown:
@@ -128,11 +131,13 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
     if not callable(optimizer):
         optimizer = OPTIMIZERS[_checks.choice("optimizer", optimizer, OPTIMIZERS)]
     decay = _checks.nonnegative_number("weight_decay", weight_decay)
+    if roles is not None:
+        _checks.instance("roles", roles, Mapping, "a dictionary of patterns and roles")
     folder = None if resume is None else _checks.folder("resume", resume)
     script = TrainingScript(OfDepth(make), loss, data, optimizer, count, averaged, decay)
     _require_named(script, executor)
-    looked = starts_of(script, sizes)
-    script = replace(script, draws=looked.draws)
+    looked = starts_of(script, sizes, starts)
+    script = replace(script, draws=looked.draws, eps=looked.eps, begun=Begun.here(script, looked.starts))
     record = Record(script, looked, roles, unknown)
     if folder is not None:
         record.require_same(folder)
@@ -183,7 +188,7 @@ def _plans(script: TrainingScript, names: Mapping[str, str | Scaling], depths: S
            looked: Starts, roles: Mapping[str, str] | None, unknown: str) -> dict[tuple[int, int], ModelPlan]:
     """(recipe, depth) -> its plan, where one differs from what is made; what it rests on is left behind."""
     found: dict[tuple[int, int], ModelPlan] = {}
-    scaled = {i: recipe for i, recipe in enumerate(names.values()) if recipe != "sp"}
+    scaled = {i: recipe for i, (name, recipe) in enumerate(names.items()) if name != "sp"}
     if scaled and looked.law is None:
         raise ValueError(f"optimizer: got one that returns {looked.optimizer}, of whose updates no power of the depth "
                          f"is known; expected {GROUPS}, of SGD, Adam or AdamW, or recipes=['sp']")

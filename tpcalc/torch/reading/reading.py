@@ -132,6 +132,8 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
     True
     """
     _checks.function("make", make, MAKE, optional=False)
+    if roles is not None:
+        _checks.instance("roles", roles, Mapping, "a dictionary of patterns and roles")
     network = network_of(make, base, batch)
     other, names, shapes = None, {name: name for name in network.tape.shapes}, network.tape.shapes
     if target is not None:
