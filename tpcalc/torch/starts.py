@@ -80,7 +80,8 @@ def starts_of(script: TrainingScript, depths: Sequence[int], seeds: int) -> Star
             starts[depth] = began, start
         elsewhere = any(p.device.type != "cpu" for p in model.parameters())  # with a generator that is not looked at
         trainer = script.trainer(plain_groups(model, RATE, 0.0))
-        if seeds > 1 and not draws and began == sum_of_squares(script.model(depth, 1)) and batches == _batches(script, 1)[1]:
+        if (seeds > 1 and not draws and began == sum_of_squares(script.model(depth, 1))
+                and batches == _batches(script, 1)[1]):
             raise ValueError(f"seeds: got {seeds}, and nothing that differs between seeds 0 and 1; expected a make "
                              "that draws values from torch's generator, without a seed of its own, data that differ "
                              "by seed, or seeds=1")

@@ -95,4 +95,6 @@ class StreamBoundaries:
 
 def _number(value: sp.Expr, time: sp.Symbol, t: int, memory: Numbers) -> float:
     value = value.xreplace({time: sp.Integer(t)})
+    if free := value.free_symbols - {s for one in value.atoms(Scalar) for s in one.free_symbols}:
+        raise NotCovered(f"{value}: no value for {', '.join(sorted(map(str, free)))}")
     return float(value.xreplace({s: sp.Float(memory[(s.name, *map(int, s.indices))]) for s in value.atoms(Scalar)}))

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 from ..._shown import Short
 from ...calculus.kets import Ket
 from ...calculus.setting import Setting
+from ...errors import Divergence
 from ..collocation import LimitOutputs, numbers_by_step
 from ..integral_equations import LimitEquation
 from .march import March
 from .sampled import SampledMarch
 
-CELLS = (8, 16, 32)          # of layer time, or of each octave of it where functions have kinks
+CELLS = (8, 16, 32, 64, 128)  # of layer time, or of each octave of it where functions have kinks
+RESOLVED = 1e-3              # of the largest output: the error with which three meshes are enough
 SAMPLED_CELLS = (6, 12)      # where means are sampled
 SCRAMBLES, POINTS = 4, 2**9  # of means over what a layer draws
 COVERED = 2.0                # standard errors within which means of scrambles are
@@ -51,11 +53,22 @@ class CompiledStreams(Short):
         given = self.setting, self.streams, self.equations, self.loss, arrays, y
         if self.inside:
             return self._sampled(given)
-        marches = [March(cells, *given) for cells in CELLS]
-        one, two, three = (march.outputs() for march in marches)
-        coarse, fine = (4 * two - one) / 3, (4 * three - two) / 3
-        last = marches[-1]
-        return LimitOutputs(fine, float(np.max(np.abs(fine - coarse))), len(last.mesh), last.values())
+        problem, solved = Divergence(""), dict[int, tuple[March, np.ndarray]]()
+        for cells in CELLS:
+            try:
+                march = March(cells, *given)
+                solved[cells] = march, march.outputs()
+            except Divergence as failure:  # coarse meshes blow up where finer ones need not
+                problem = failure
+                continue
+            before = [solved[part][1] for part in (cells // 4, cells // 2) if part in solved]
+            if len(before) < 2:
+                continue
+            coarse, fine = (4 * before[1] - before[0]) / 3, (4 * solved[cells][1] - before[1]) / 3
+            found = LimitOutputs(fine, float(np.max(np.abs(fine - coarse))), len(march.mesh), march.values())
+            if found.error_estimate <= RESOLVED * _largest(found) or cells == CELLS[-1]:
+                return _with_digits(found)
+        raise problem
 
     def _sampled(self, given: tuple[Any, ...]) -> LimitOutputs:
         """Means over scrambles; errors are what these scatter by, and what a coarser mesh and fewer points make."""
@@ -65,4 +78,16 @@ class CompiledStreams(Short):
         found = (4 * two - one) / 3
         error = (COVERED * np.std(found, axis=0, ddof=1) / np.sqrt(SCRAMBLES)
                  + np.abs(np.mean(found - two, axis=0)) + np.abs(np.mean(one - few, axis=0)))
-        return LimitOutputs(np.mean(found, axis=0), float(np.max(error)), fine + 1, {})
+        return _with_digits(LimitOutputs(np.mean(found, axis=0), float(np.max(error)), fine + 1, {}))
+
+
+def _largest(found: LimitOutputs) -> float:
+    return float(np.max(np.abs(found.outputs)))
+
+
+def _with_digits(found: LimitOutputs) -> LimitOutputs:
+    """Raise ``Divergence`` where the error is as large as all that is found."""
+    if 0 < _largest(found) <= found.error_estimate:
+        raise Divergence(f"{found.nodes} nodes of layer time do not resolve the equations of the limit: outputs up to "
+                         f"{_largest(found):.1e} have an error of {found.error_estimate:.1e}")
+    return found

@@ -23,7 +23,7 @@ from ...programs.language import Vector
 from .nodes import Answer, E, R
 from .layer import KetLayer
 from .means import AppliedFunctions, LayerMeans
-from .sums import factors_inside, total
+from .sums import exponent_of, factors_inside, terms_of, total
 
 SMALL = sp.Dummy("small", positive=True)
 SOURCE = "Tensor Programs VI, appendix G"
@@ -62,9 +62,10 @@ class LayerExpansion:
     @property
     def small(self) -> list[sp.Expr]:
         """The exponents of L of what updates add to kets within the layer."""
-        terms = [term for equation in self.layer.inner for term in sp.Add.make_args(multiplied_out(equation.value))
-                 if term.has(sp.Sum) and not term.has(Response)]
-        return [sp.Add(*(e.exp for e in term.atoms(sp.Pow) if e.base == self.depth)) for term in terms]
+        sums = [term for equation in self.layer.inner for term in terms_of(equation.value) if isinstance(term, sp.Sum)]
+        updates = [part for term in sums for part in sp.Add.make_args(multiplied_out(term.function))
+                   if not part.has(Response)]
+        return [exponent_of(part, self.depth) for part in updates]
 
     @property
     def inside(self) -> bool:
@@ -218,7 +219,7 @@ class LayerExpansion:
             return value.xreplace({base: unknown}).diff(unknown).xreplace({unknown: base})
         found = sp.Integer(0)
         own = base.xreplace({self.s: self.t}) == base
-        for term in sp.Add.make_args(factors_inside(y)):
+        for term in terms_of(y):
             if not isinstance(term, sp.Sum):
                 found += slope(term)
                 continue
@@ -249,8 +250,8 @@ class LayerExpansion:
             of: dict[Ket, sp.Expr] = {}
             rest: list[sp.Expr] = []
             for factor in sp.Mul.make_args(term):
-                inside = factor.atoms(Ket)
-                if isinstance(factor, (sp.Sum, Expectation, DerivativeAt)) or len(inside) != 1:
+                inside = factor.xreplace({mean: sp.Dummy() for mean in factor.atoms(Expectation)}).atoms(Ket)
+                if isinstance(factor, (sp.Sum, DerivativeAt)) or len(inside) != 1:
                     rest.append(factor)
                 else:
                     ket, = inside
@@ -288,9 +289,10 @@ class LayerExpansion:
 
 def _front(added: sp.Expr, depth: sp.Symbol) -> sp.Expr:
     """The exponent of L that what a layer adds has in front, sums over earlier steps set aside."""
-    terms = [term for term in sp.Add.make_args(multiplied_out(added)) if not term.has(sp.Sum)]
-    found = {sp.Add(*(f.as_base_exp()[1] for f in sp.Mul.make_args(term) if f.as_base_exp()[0] == depth))
-             for term in terms}
+    terms = [term for term in terms_of(added) if not term.has(sp.Sum)]
+    if not terms:
+        return sp.Integer(0)
+    found = {exponent_of(term, depth) for term in terms}
     if len(found) != 1:
         raise NotCovered(f"{added}: what a layer adds has no one power of {depth} in front")
     return found.pop()

@@ -150,7 +150,7 @@ class StreamEquations:
         """rho of the hat's matrix at its step, where weights decay; else 1."""
         layer, now = self.expansion.layer, hat.xreplace({self.expansion.s: self.expansion.t})
         rho = initial_weight_factor_of(hat.vector.matrix.member)
-        for equation in (*layer.inner, layer.forward.equation, layer.backward.equation):
+        for equation in layer.equations:
             for term in sp.Add.make_args(equation.value):
                 factors = sp.Mul.make_args(term)
                 if now in factors:
@@ -219,16 +219,18 @@ def _equation(target: sp.Expr, value: sp.Expr) -> LimitEquation:
 
 
 def _collected(value: sp.Expr) -> sp.Expr:
-    """Terms with the same means together, and means with the same factor."""
+    """Terms with the same means together, and means with the same factor; means stay as they are written."""
+    names = {mean: sp.Dummy() for mean in value.atoms(Expectation)}
+    whole = {name: mean for mean, name in names.items()}
     factors: dict[sp.Expr, sp.Expr] = {}
-    for term in sp.Add.make_args(sp.expand(value)):
-        means = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.has(Expectation)))
+    for term in sp.Add.make_args(sp.expand(value.xreplace(names))):
+        means = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.atoms(sp.Dummy) & whole.keys()))
         factors[means] = factors.get(means, sp.Integer(0)) + term / means
     groups: dict[sp.Expr, sp.Expr] = {}
     for means, factor in factors.items():
         number, rest = _signed(sp.factor(factor))
         groups[rest] = groups.get(rest, sp.Integer(0)) + number * means
-    return sp.Add(*(rest * means for rest, means in groups.items()))
+    return sp.Add(*(rest * means.xreplace(whole) for rest, means in groups.items()))
 
 
 def _signed(factor: sp.Expr) -> tuple[sp.Expr, sp.Expr]:

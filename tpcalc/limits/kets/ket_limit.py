@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
 from typing import Iterator
@@ -31,7 +31,7 @@ from .in_layer_time import StreamEquations, LayerTerm
 from .inside import inside_equations
 from .layer import is_drawn, layer_of
 from .compiled_streams import CompiledStreams
-from .sums import factors_inside
+from .sums import exponent_of, factors_inside, terms_of
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class KetLimitRegion(Short, Aligned):
 
     def _terms(self) -> Iterator[KetTerm]:
         for ket, terms in self.streams.drift.items():
-            for term in (*terms, self.streams.noise[ket]):
+            for term in (*terms, *(one for one in [self.streams.noise[ket]] if one.value != 0)):
                 order = self._written(term.order) if self.region.sign(term.order) != "=" else sp.Integer(0)
                 yield KetTerm(ket, term.value, order, term is self.streams.noise[ket])
 
@@ -149,13 +149,30 @@ class KetLimitRegion(Short, Aligned):
         found += [-times * self._written(order) for order in self.streams.small if not self.inside]
         return sp.Min(1, *found)
 
-    def compile(self, loss: LossRule | None = None) -> CompiledStreams:
-        """The equations as a function of data and targets. loss: the derivative of the loss in the output, of output
-        and target; default f - y. Raises ``Divergence`` where there is no limit, ``NotCovered`` by name for what has no
-        numerical reading."""
+    def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledStreams:
+        """The equations as a function of data and targets.
+
+        loss: the derivative of the loss in the output, of output and target; default f - y. values: numbers for symbols
+        that the equations contain: parameters, and the program's own constants. Raises ``Divergence`` where there is no
+        limit, ``ValueError`` for a symbol that is left or unknown, ``NotCovered`` by name for what has no numerical
+        reading.
+        """
         function("loss", loss, "a function of an output and a target")
-        layer = self.streams.expansion.layer
-        return CompiledStreams(self.kets.setting, layer.streams, self.equations, loss or sub, self.inside)
+        layer, constants = self.streams.expansion.layer, self.constants
+        numbers = exact_parameters(values, {*constants, *self.parameters})
+        equations = tuple(replace(e, value=e.value.xreplace(numbers)) for e in self.equations)
+        left = sorted(map(str, (set().union(*(e.value.free_symbols for e in equations)) & constants)))
+        if left:
+            raise ValueError(f"no value for {', '.join(left)}; given: {values}")
+        return CompiledStreams(self.kets.setting, layer.streams, equations, loss or sub, self.inside)
+
+    @property
+    def constants(self) -> set[sp.Symbol]:
+        """Symbols that a program has besides its sizes and the indices of its loops."""
+        layer, program = self.streams.expansion.layer, self.kets.setting.program
+        known = {*program.sizes, *program.index_roles(), self.kets.setting.past}
+        found = set().union(*(e.value.free_symbols for e in (*layer.equations, *layer.outside)))
+        return {symbol for symbol in found - known if isinstance(symbol, sp.Symbol)}
 
     @property
     def derivation(self) -> Derivation:
@@ -212,8 +229,9 @@ class KetLimit(Short, Aligned):
         return next(one for one in self.regions if one.region.contains(point))
 
     def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledStreams:
-        """``KetLimitRegion.compile`` at a point."""
-        return self.at(**values).compile(loss)
+        """``KetLimitRegion.compile`` at a point, given by the parameters' names."""
+        names = set(map(str, self.parameters))
+        return self.at(**{name: value for name, value in values.items() if name in names}).compile(loss, **values)
 
     def latex(self) -> str:
         """The account of all regions as lines of an ``aligned`` environment."""
@@ -229,7 +247,7 @@ def ket_limit(kets: KetEquations) -> KetLimit:
     layer, depth = layer_of(kets), kets.setting.depth
     assert depth is not None
     with in_names_of(kets.setting):
-        powers = {e.exp for equation in kets.equations for e in equation.value.atoms(sp.Pow) if e.base == depth}
+        powers = {e.exp for equation in layer.equations for e in equation.value.atoms(sp.Pow) if e.base == depth}
         parameters = tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
         expansion = LayerExpansion(layer, depth, Derivation())
         drift, noise = {}, {}
@@ -241,7 +259,7 @@ def ket_limit(kets: KetEquations) -> KetLimit:
             found = factors_inside(stream.added) if inside else expansion.drift(stream.after, stream.added)
             drawn = sp.Integer(0) if inside else factors_inside(expansion.added[stream.before] / depth**front)
             drift[stream.before] = tuple(_term(one, depth, sp.Integer(1), parameters)
-                                         for one in sp.Add.make_args(found) if one != 0 and not is_drawn(one))
+                                         for one in terms_of(found) if not is_drawn(one))
             noise[stream.before] = LayerTerm(drawn, Affine.of(front + sp.Rational(1, 2), parameters))
         small = tuple(sorted({Affine.of(one, parameters) for one in expansion.small}))
         streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small)
@@ -250,12 +268,11 @@ def ket_limit(kets: KetEquations) -> KetLimit:
 
 def _term(value: sp.Expr, depth: sp.Symbol, layers: sp.Expr, parameters: tuple[sp.Symbol, ...]) -> LayerTerm:
     """The term without its power of L, and that of all layers together."""
-    total = isinstance(value, sp.Sum)
-    inside = value.function if total else value
-    powers = [f for f in sp.Mul.make_args(inside) if f.as_base_exp()[0] == depth]
-    rest = inside / sp.Mul(*powers)
-    order = sp.Add(layers, *(f.as_base_exp()[1] for f in powers))
-    return LayerTerm(sp.Sum(rest, *value.limits) if total else rest, Affine.of(order, parameters))
+    inside = value.function if isinstance(value, sp.Sum) else value
+    power = exponent_of(inside, depth)
+    rest = inside / depth**power
+    return LayerTerm(sp.Sum(rest, *value.limits) if isinstance(value, sp.Sum) else rest,
+                     Affine.of(layers + power, parameters))
 
 
 def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: StreamEquations
@@ -263,7 +280,8 @@ def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: Str
     """Parts of the space by what grows, then by what survives."""
     def named(ket: Ket) -> str:
         return f"the stream |{ket.vector.name}>"
-    forms = [(f"what layers draw adds up in {named(ket)}", term.order) for ket, term in streams.noise.items()]
+    forms = [(f"what layers draw adds up in {named(ket)}", term.order) for ket, term in streams.noise.items()
+             if term.value != 0]
     forms += [(f"updates add up in {named(ket)}", term.order) for ket, terms in streams.drift.items() for term in terms]
     forms += [("updates add up within a layer", order) for order in streams.small]
 

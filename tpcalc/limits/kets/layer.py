@@ -39,6 +39,11 @@ class KetLayer:
     outside: tuple[KetEquation, ...]
 
     @property
+    def equations(self) -> tuple[KetEquation, ...]:
+        """What the layer makes, then its streams."""
+        return *self.inner, self.forward.equation, self.backward.equation
+
+    @property
     def index(self) -> sp.Symbol:
         """The layer's."""
         found: sp.Symbol = self.forward.equation.location.loops[-1].index
@@ -71,11 +76,16 @@ def layer_of(kets: KetEquations) -> KetLayer:
     streams: dict[bool, KetStream] = {}
     inner: list[KetEquation] = []
     outside: list[KetEquation] = []
+    named = dict[object, KetEquation]()
     for equation in _in_one_index(setting, kets.equations):
+        equation = _without_names(setting, equation, named)
         if not equation.location.loops[1:]:
             outside.append(equation)
             continue
         _require_plain(setting, equation)
+        if isinstance(equation.target, Scalar):
+            named[equation.target.family_key] = equation
+            continue
         stream = _stream(equation)
         if stream is None:
             inner.append(equation)
@@ -113,6 +123,22 @@ def _in_one_index(setting: Setting, equations: tuple[KetEquation, ...]) -> Itera
             target, value = (side.xreplace({loop.index: first}) for side in (target, value))
             location = replace(location, loops=(*location.loops[:-1], replace(loop, index=first)))
         yield KetEquation(target, value, location)
+
+
+def _without_names(setting: Setting, equation: KetEquation, named: dict[object, KetEquation]) -> KetEquation:
+    """The equation with the values of the numbers that the layer names, and with powers of L alone as such."""
+    depth = setting.depth
+
+    def value_of(scalar: Scalar) -> sp.Expr:
+        meant = named[scalar.family_key]
+        return meant.value.xreplace(dict(zip(meant.target.indices, scalar.indices)))
+
+    def apart(power: sp.Pow) -> sp.Expr:
+        number, of_depth = power.base.as_independent(depth, as_Add=False)
+        base, exponent = of_depth.as_base_exp()
+        return number**power.exp * base**(exponent * power.exp) if number.is_positive and base == depth else power
+    value = equation.value.replace(lambda e: isinstance(e, Scalar) and e.family_key in named, value_of)
+    return replace(equation, value=value.replace(lambda e: e.is_Pow and e.base != depth and e.base.has(depth), apart))
 
 
 def _stream(equation: KetEquation) -> KetStream | None:

@@ -100,8 +100,8 @@ class March(StepwiseSolution):
                 change = max(np.max(np.abs(self.coefficients[which][t, after] - old[0])),
                              np.max(np.abs(self.brackets[which, after, t] - old[1])))
                 if not np.isfinite(change):
-                    raise Divergence(f"the equations of the limit blow up at step {t}, layer time "
-                                     f"{self.mesh[k]:.2g}", step=t)
+                    raise Divergence(f"the equations of the limit blow up at step {t}, layer time {self.mesh[k]:.2g}, "
+                                     f"as far as {self.N} cells of it resolve them", step=t)
                 if change <= SETTLED * max(1.0, float(np.max(np.abs(old[0])))):
                     break
 

@@ -12,7 +12,7 @@ from ...errors import NotCovered
 from ...gaussian.overlaps import H, gaussian_mean, overlap
 from ...gaussian.scalar_functions import DerivativeAt, scalar_function
 from ...gaussian.variables import Expectation
-from .sums import factors_inside, total
+from .sums import terms_of, total
 
 HIGHEST = 3  # order of a known function's derivative that is looked for
 
@@ -69,11 +69,11 @@ class LayerMeans:
 
     def given_streams(self, value: sp.Expr) -> sp.Expr:
         """The mean over hats alone."""
-        return sp.Add(*(self._term(term, True) for term in sp.Add.make_args(factors_inside(value))))
+        return sp.Add(*(self._term(term, True) for term in terms_of(value)))
 
     def over_all(self, value: sp.Expr) -> sp.Expr:
         """The mean over hats and streams."""
-        return sp.Add(*(self._term(term, False) for term in sp.Add.make_args(factors_inside(value))))
+        return sp.Add(*(self._term(term, False) for term in terms_of(value)))
 
     def _term(self, term: sp.Expr, given: bool) -> sp.Expr:
         if isinstance(term, sp.Sum):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache, singledispatchmethod
+from math import prod
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
+from sympy.utilities.iterables import sift
 
 from ...calculus.kets import Bracket
 from ...errors import NotCovered
 from ...gaussian.overlap_functions import tabulated
+from ...gaussian.overlaps import H
 from ...gaussian.variables import Expectation
 from ...programs.language import Scalar
 from ..integral_equations import LimitEquation
@@ -142,56 +145,57 @@ class EquationReading(LeafReading):
 
     @_leaf.register(Expectation)
     def _mean(self, e: Expectation) -> Number:
-        """Means of functions of Gaussians that layers draw, by the laws of these."""
-        functions: list[tuple[sp.Expr, int]] = []
-        steps: list[Callable[[Steps], int]] = []
-        letters: set[sp.Symbol] = set()
-        for factor in sp.Mul.make_args(e.body):
+        """Means of what layers draw: of each term the numbers in it, times means over each Gaussian."""
+        terms = [self._mean_of_term(term) for term in sp.Add.make_args(sp.expand(e.body))]
+        return lambda here, at: sum(term(here, at) for term in terms)
+
+    def _mean_of_term(self, term: sp.Expr) -> Number:
+        def is_drawn(factor: sp.Expr) -> bool:
+            bare: sp.Expr = factor.xreplace({mean: sp.Dummy() for mean in factor.atoms(Expectation)})
+            return bool(bare.has(LayerGaussian))
+        drawn, numbers = sift(sp.Mul.make_args(term), is_drawn, binary=True)
+        of: dict[sp.Symbol, dict[sp.Expr, list[sp.Expr]]] = {}
+        for factor in drawn:
             base, power = factor.as_base_exp()
-            if not isinstance(base, FunctionValue) or not power.is_Integer or power < 1:
-                raise NotCovered(f"{e}: expected means of products of functions of one Gaussian")
-            functions += [(self.functions[str(base.args[0])], base.order)] * int(power)
-            steps += [step_of(base.fresh.args[1])] * int(power)
-            letters.add(base.fresh.args[0])
-        if len(letters) != 1 or len(functions) > 2:
-            raise NotCovered(f"{e}: expected one or two functions of one Gaussian")
-        law = self.number(self.laws[letters.pop()])
-        mean = remembered(tuple(functions))
-        if len(functions) == 1:
-            return lambda here, at: mean(self._law(law, here, steps[0](at), steps[0](at)))
+            gaussian = base.fresh if isinstance(base, FunctionValue) else base
+            if not isinstance(gaussian, LayerGaussian) or not power.is_Integer or power < 1:
+                raise NotCovered(f"{factor}: expected products of functions of one Gaussian each")
+            letter, step = gaussian.args
+            of.setdefault(letter, {}).setdefault(step, []).append(factor)
+        means = [self.number(sp.Mul(*numbers)), *(self._mean_over(letter, steps) for letter, steps in of.items())]
+        return lambda here, at: prod(mean(here, at) for mean in means)
+
+    def _mean_over(self, letter: sp.Symbol, factors: Mapping[sp.Expr, list[sp.Expr]]) -> Number:
+        """The mean of functions of one Gaussian, at one or two steps, by its law."""
+        single = [(self._function([one.as_base_exp()[0]]), step) for step, several in factors.items() for one in several
+                  for _ in range(int(one.as_base_exp()[1]))]
+        joined = single if len(single) <= 2 else [(self._function(several), step) for step, several in factors.items()]
+        if len(joined) > 2:
+            raise NotCovered(f"{sp.Mul(*(f for one in factors.values() for f in one))}: expected functions of a "
+                             "Gaussian at one step or two")
+        law, steps = self.number(self.laws[letter]), [step_of(step) for _, step in joined]
+        mean = remembered(tuple(function for function, _ in joined))
 
         def value(here: Here, at: Steps) -> float:
-            i, j = (step(at) for step in steps)
-            return mean(*(self._law(law, here, a, b) for a, b in ((i, j), (i, i), (j, j))))
+            i, j = steps[0](at), steps[-1](at)
+            own = self._law(law, here, i, i)
+            return mean(own) if len(steps) == 1 else mean(
+                self._law(law, here, i, j), own, self._law(law, here, j, j))
         return value
+
+    def _function(self, factors: list[sp.Expr]) -> tuple[sp.Expr, int]:
+        """A product of functions of one Gaussian, as a derivative of a function of ``H``."""
+        if len(factors) == 1 and isinstance(factors[0], FunctionValue):
+            return self.functions[str(factors[0].args[0])], factors[0].order
+        known = {one: self.functions[str(one.args[0])].diff(H, one.order) for factor in factors
+                 for one in factor.atoms(FunctionValue)}
+        product = sp.Mul(*factors).xreplace(known)
+        return product.xreplace({one: H for one in product.atoms(LayerGaussian)}), 0
 
     def _law(self, law: Number, here: Here, one: int, two: int) -> float:
         return law(here, {self.time: max(one, two), self.past: min(one, two)})
 
     def covariance(self, value: sp.Expr) -> Number:
-        """E of a linear combination of Gaussians, or of functions of one without its mean, at steps t and s."""
-        terms = []
-        for term in sp.Add.make_args(sp.expand(value)):
-            inside = [f for f in sp.Mul.make_args(term) if isinstance(f, (LayerGaussian, FunctionValue))]
-            if inside:
-                terms.append((term / inside[0], inside[0]))
-        found: list[Number] = []
-        for factor, node in terms:
-            scale = self.number(factor)
-            if isinstance(node, LayerGaussian):
-                found.append(self._times(scale, self.number(self.laws[node.args[0]])))
-                continue
-            earlier = node.xreplace({self.time: self.past})
-            both = self.number(Expectation(node * earlier) - Expectation(node) * Expectation(earlier))
-            found.append(self._times(scale, both))
-        letters = [node.args[0] if isinstance(node, LayerGaussian) else node.fresh.args[0] for _, node in terms]
-        if len(set(letters)) < len(letters):
-            raise NotCovered(f"{value}: several functions of one Gaussian in what a layer draws")
-        return lambda here, steps: sum(one(here, steps) for one in found)
-
-    def _times(self, scale: Number, covariance: Number) -> Number:
-        def value(here: Here, steps: Steps) -> float:
-            t, s = steps[self.time], steps[self.past]
-            return (scale(here, {self.time: t}) * scale(here, {self.time: s})
-                    * covariance(here, {self.time: max(t, s), self.past: min(t, s)}))
-        return value
+        """The covariance of what layers draw at steps t and s."""
+        earlier = value.xreplace({self.time: self.past})
+        return self.number(Expectation(value * earlier) - Expectation(value) * Expectation(earlier))

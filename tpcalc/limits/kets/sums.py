@@ -16,8 +16,18 @@ def total(value: sp.Expr, *limits: sp.Tuple) -> sp.Expr:
 
 
 def factors_inside(value: sp.Expr) -> sp.Expr:
-    """Terms multiplied out, factors of a sum moved into it."""
+    """Terms multiplied out, factors of a sum moved into it; of equal ones their number stands in front."""
     return sp.Add(*map(_inside, sp.Add.make_args(multiplied_out(value))))
+
+
+def exponent_of(term: sp.Expr, depth: sp.Symbol) -> sp.Expr:
+    """The power of L among a term's factors."""
+    return sp.Add(*(exponent for base, exponent in (f.as_base_exp() for f in sp.Mul.make_args(term)) if base == depth))
+
+
+def terms_of(value: sp.Expr) -> tuple[sp.Expr, ...]:
+    """Terms that differ, all factors of a sum inside of it."""
+    return tuple(_inside(term) for term in sp.Add.make_args(factors_inside(value)) if term != 0)
 
 
 def _inside(term: sp.Expr) -> sp.Expr:
