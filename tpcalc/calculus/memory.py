@@ -86,7 +86,8 @@ def unrolled(setting: Setting, matrix: Matrix) -> sp.Expr:
     gradient = memory.gradient_at(others).subs(t, s)
     given = any(matrix.same_family(m) for m in setting.program.matrices)
     if memory.is_plain_sum:
-        return (start if given else sp.Integer(0)) + sp.Sum(gradient, (s, first, last))
+        updates = sp.Sum(gradient, (s, first, last)) if gradient != 0 else sp.Integer(0)
+        return (start if given else sp.Integer(0)) + updates
     carried = memory.carried_of(others)
     rho, w = initial_weight_factor_of(matrix)[(step, *carried)], update_response_of(matrix)[(step, s, *carried)]
     return (rho * start if given else sp.Integer(0)) + (0 if gradient == 0 else sp.Sum(w * gradient, (s, first, last)))

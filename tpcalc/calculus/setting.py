@@ -14,6 +14,9 @@ from ..programs.language import Matrix, MatVec, Member, OfFamily, Transpose, Vec
 from ..programs.program import Loop, Location, Program
 
 
+EARLIER = ("s", "r", "tau", "sigma", "s_0")  # names of an earlier step, the first that a program does not have
+
+
 @dataclass(frozen=True)
 class Product:
     """A product W v that the program makes, with W an initial matrix or its transpose.
@@ -74,6 +77,13 @@ def solve_indices(pattern: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...], unk
     return found
 
 
+def past_of(program: Program) -> sp.Symbol:
+    """The symbol of an earlier step: none of the program's."""
+    inside = (one.statement.value.free_symbols for one in program.locations())
+    taken = {str(symbol) for symbol in set().union(program.sizes, program.index_roles(), *inside)}
+    return sp.Symbol(next(name for name in EARLIER if name not in taken), integer=True, nonnegative=True)
+
+
 @dataclass(frozen=True, repr=False)
 class Setting(Short):
     """A program as the rules see it.
@@ -90,7 +100,11 @@ class Setting(Short):
     families: tuple[Vector, ...]
     products: tuple[Product, ...]
     depth: sp.Symbol | None
-    past = sp.Symbol("s", integer=True, nonnegative=True)
+
+    @cached_property
+    def past(self) -> sp.Symbol:
+        """An earlier step, s, or another letter where the program has an s of its own."""
+        return past_of(self.program)
 
     @classmethod
     def of(cls, program: Program) -> "Setting":

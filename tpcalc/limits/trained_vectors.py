@@ -14,7 +14,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from ..calculus.kets import Ket
-from ..calculus.setting import Setting, solve_indices
+from ..calculus.setting import past_of, solve_indices
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vector
@@ -88,6 +88,7 @@ class _Trained:
     moves: sp.Expr
     number: sp.Expr
     step: sp.Symbol
+    past: sp.Symbol
 
     @classmethod
     def of(cls, program: Program, name: str) -> "_Trained":
@@ -103,11 +104,12 @@ class _Trained:
             raise _no_rule(program, one)
         number = sp.Mul(*(f for f in sp.Mul.make_args(sp.Add.make_args(moves)[0]) if not f.has(Member, sp.Sum)))
         move = before.func(Str(made_name(MOVE, name)), Str(rf"\Delta {before.args[1]}"), *before.args[2:])
-        return cls(one.target, first, move, multiplied_out(moves / number), number, clock.index)
+        return cls(one.target, first, move, multiplied_out(moves / number), number, clock.index,
+                   past_of(program))
 
     def at(self, member: Vector, beside: sp.Expr) -> sp.Expr:
         """A member of it times what stands beside it."""
-        past = Setting.past
+        past = self.past
         found = solve_indices(self.move.indices, (past, *member.indices[1:]), self.move.free_symbols)
         if found is None:
             raise NotCovered(f"{member}: a trained vector of another layer; no rule for it")

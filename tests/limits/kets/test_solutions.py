@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -97,3 +99,71 @@ def test_shapes() -> None:
     compiled = limit_of(tp.ResNet("tanh"), tp.SGD()).compile()
     with pytest.raises(ValueError, match=r"xi: got shape \(3,\) and targets of shape \(2,\)"):
         compiled(XI, [1.0, 2.0])
+
+
+def of(block: Any) -> tp.ResNet:
+    return tp.ResNet("tanh", block)
+
+
+def product(branch: tp.Branch, name: str, of_what: Any) -> Any:
+    return branch.let(f"h{name}", tp.theory.MatVec(branch.weights(name), of_what))
+
+
+def two_branches(b: tp.Branch) -> Any:
+    return b.let("z1", sp.tanh(product(b, "A", b.x))) + b.let("z2", sp.tanh(product(b, "B", b.x)))
+
+
+def gate(b: tp.Branch) -> Any:
+    return b.let("z", sp.tanh(product(b, "A", b.x))) * product(b, "B", b.x)
+
+
+def minus_half(b: tp.Branch) -> Any:
+    first = product(b, "A", b.x)
+    return b.let("z", sp.tanh(first)) - first / 2
+
+
+def with_a_named_number(b: tp.Branch) -> Any:
+    first = product(b, "A", b.x)
+    return product(b, "O", b.let("z", b.let_scalar("q", tp.theory.Mean(first**2)) * sp.tanh(first)))
+
+
+def over_its_own_size(b: tp.Branch) -> Any:
+    first = sp.tanh(product(b, "A", b.x))
+    return product(b, "O", b.let("z", first / sp.sqrt(tp.theory.Mean(first**2))))
+
+
+@pytest.mark.parametrize("net, scale", [
+    (tp.ResNet(h**2 - 1), HALF), (tp.ResNet(h - h**3 / 6), HALF), (of(two_branches), HALF), (of(gate), HALF),
+    (of(minus_half), HALF), (of(with_a_named_number), HALF), (of(two_branches), tp.DepthScaling(0.75, 0.25)),
+    (tp.ResNet("tanh"), tp.DepthScaling(base_depth=4))])
+def test_what_layers_draw_and_add(net: tp.ResNet, scale: tp.DepthScaling) -> None:
+    """Polynomials, equal branches, products without a matrix after them, and numbers that a layer names."""
+    found = limit_of(net, tp.SGD(), scale).compile()([0.5, 0.4, -0.3], Y)
+    run = tp.train(net, tp.Task([0.5, 0.4, -0.3], Y), tp.SGD(), scale, depth=tp.oo)
+    assert np.max(np.abs(found.outputs - run.outputs.ravel())) <= found.error_estimate + 2e-8 < 1e-4
+
+
+@pytest.mark.slow
+def test_functions_over_their_own_size() -> None:
+    found = limit_of(of(over_its_own_size), tp.SGD()).compile()([0.5, 0.4, -0.3], Y)
+    run = tp.train(of(over_its_own_size), tp.Task([0.5, 0.4, -0.3], Y), tp.SGD(), HALF, depth=tp.oo)
+    assert np.max(np.abs(found.outputs - run.outputs.ravel())) <= found.error_estimate < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", [h * sp.tanh(2 * h), h * sp.tanh(h), sp.tanh(h)**2], ids=str)
+def test_errors_cover_where_updates_are_inside(phi: sp.Expr) -> None:
+    scale = tp.DepthScaling(1, 0)
+    for xs in ([0.5, 0.4], [1.0, 0.8]):
+        found = limit_of(tp.ResNet(phi), tp.SGD(), scale).compile()(xs, [1.0, -0.7])
+        run = tp.train(tp.ResNet(phi), tp.Task(xs, [1.0, -0.7]), tp.SGD(), scale, depth=tp.oo)
+        assert run.error_estimate is not None
+        assert abs(found.outputs[1] - run.outputs.ravel()[1]) <= found.error_estimate + run.error_estimate
+
+
+def test_outputs_without_a_digit_are_refused() -> None:
+    def inner_skip(b: tp.Branch) -> Any:
+        first = b.let("h", b.x + tp.theory.MatVec(b.weights("A"), b.x))
+        return product(b, "O", b.let("z", sp.tanh(first)) * first)
+    with pytest.raises((tp.Divergence, tp.NotCovered)):
+        limit_of(of(inner_skip), tp.SGD(3.0), tp.DepthScaling(1, 0)).compile()(XI, [9.0, -9.0, 9.0])

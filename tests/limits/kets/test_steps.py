@@ -10,7 +10,7 @@ import tpcalc as tp
 from tpcalc.calculus.kets import Bracket, Hat, Ket
 from tpcalc.gaussian import Expectation
 from tpcalc.gaussian.scalar_functions import DerivativeAt
-from tpcalc.limits.kets.nodes import Answer
+from tpcalc.limits.kets.nodes import Answer, LeadingBracket
 
 SINE = sp.sin(sp.Symbol("h", real=True) + sp.Rational(1, 2))
 NETS = [tp.ResNet("tanh"), tp.ResNet(SINE, "mlp", norm="rms")]
@@ -45,7 +45,7 @@ def value(expression: sp.Expr, depth: float) -> float:
     t = sp.Symbol("t", integer=True, nonnegative=True)
     several = expression.replace(lambda e: isinstance(e, sp.Sum), lambda e: e.subs(t, 3).doit())
     several = several.xreplace({t: sp.Integer(3)})
-    leaves = several.atoms(Ket, Hat, Bracket, Answer, Expectation)
+    leaves = several.atoms(Ket, Hat, Bracket, LeadingBracket, Answer, Expectation)
     names = {leaf: np.random.default_rng(sum(map(ord, str(leaf)))).uniform(.2, 1.2) for leaf in leaves}
     numbers = several.xreplace({leaf: sp.Float(number, 30) for leaf, number in names.items()})
     numbers = numbers.replace(lambda e: isinstance(e, DerivativeAt), lambda e: e.doit())

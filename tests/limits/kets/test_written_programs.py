@@ -24,7 +24,8 @@ class Written:
 
     names: of x, its gradient, the initial vectors, the data, output and loss; start, read, push: factors of x at first,
     of the output, of the loss's derivative; bounds: of the layers' loop; hat: what multiplies W x; after: what is read;
-    beside: what a layer adds besides; back: the backward layers' index; frozen: how many of the first layers.
+    beside: what a layer adds besides; back: the backward layers' index; frozen: how many of the first
+    layers; rate, keep: of updates; clock: the steps' index; returned: what multiplies the gradient that a layer adds.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -38,11 +39,16 @@ class Written:
     beside: Callable[[Family, Family], sp.Expr] = lambda x, z: ZERO
     back: sp.Symbol = l
     frozen: int = 0
+    rate: sp.Expr = ONE
+    keep: sp.Expr = ONE
+    clock: sp.Symbol = t
+    returned: sp.Expr = EPS
 
     def _family(self, kind: type, name: str, layered: bool = False) -> Family:
         return Family(kind, self.names.get(name, name), layered=layered)
 
     def program(self) -> tp.Program:
+        t = self.clock
         x, h, z, dx, dh = (self._family(Vector, name, True) for name in ("x", "h", "z", "dx", "dh"))
         W, (U, nV) = self._family(Matrix, "W", True), (self._family(Vector, name)() for name in ("U", "nV"))
         xi, f, chi = (self._family(Scalar, name) for name in ("xi", "f", "chi"))
@@ -54,9 +60,10 @@ class Written:
         m = self.back
         backward = Loop(m, last, first, (
             Assign(dh[t, m], (1 - sp.tanh(h[t, m]) ** 2) * self.hat * dx[t, m]),
-            Assign(dx[t, m - 1], dx[t, m] + EPS * MatVec(Transpose(W[t, m]), dh[t, m]))), descending=True)
+            Assign(dx[t, m - 1], dx[t, m] + self.returned * MatVec(Transpose(W[t, m]), dh[t, m]))),
+            descending=True)
         update = Loop(m, first + self.frozen, last, (
-            Assign(W[t + 1, m], W[t, m] - EPS * Outer(dh[t, m], x[t, m - 1])),))
+            Assign(W[t + 1, m], self.keep * W[t, m] - self.rate * EPS * Outer(dh[t, m], x[t, m - 1])),))
         body = (Assign(x[t, first - 1], self.start * xi[t] * U), *lags, forward,
                 Assign(f[t], self.read * Mean(nV * self.after(x[t, self.read_at]))),
                 Assign(chi[t], self.push * LossDerivative(f[t], t)),
@@ -94,6 +101,28 @@ def test_names_do_not_matter(plain: np.ndarray, names: dict[str, str]) -> None:
 
 def test_another_symbol_for_the_layers_backward(plain: np.ndarray) -> None:
     assert Written(back=sp.Symbol("m", integer=True)).outputs() == pytest.approx(plain, abs=1e-12)
+
+
+def test_clocks_rates_and_decays(plain: np.ndarray) -> None:
+    """A clock named as the library names earlier steps; rates by step; what a matrix loses like 1 / L."""
+    assert Written(clock=sp.Symbol("s", integer=True, nonnegative=True)).outputs() == pytest.approx(plain, abs=1e-12)
+    falling = tp.train(tp.ResNet("tanh"), tp.Task(XI, Y), tp.SGD([1.0, 0.5, 0.25]), tp.DepthScaling(), depth=tp.oo)
+    assert Written(rate=sp.Rational(1, 2)**t).outputs() == pytest.approx(falling.outputs.ravel(), abs=1e-5)
+    assert Written(keep=1 - 1 / L).outputs() == pytest.approx(plain, abs=1e-12)
+    assert np.abs(Written(keep=sp.Rational(4, 5)).outputs() - plain).max() > 1e-3
+    assert Written(rate=ZERO).outputs() == pytest.approx(np.zeros(3), abs=1e-12)
+
+
+def test_a_constant_that_a_program_names(plain: np.ndarray) -> None:
+    limit = tp.depth_limit(tp.kets(Written(rate=sp.Symbol("eta")).program()))
+    assert limit.compile(eta=1)(XI, Y).outputs == pytest.approx(plain, abs=1e-12)
+    with pytest.raises(ValueError, match="no value for eta"):
+        limit.compile()
+
+
+def test_a_gradient_that_runs_through_unchanged_does_not_grow() -> None:
+    """It is what a return that vanishes with the depth leads to."""
+    assert Written(returned=ZERO).outputs() == pytest.approx(Written(returned=1 / L**2).outputs(), abs=1e-12)
 
 
 def test_multiples_at_the_ends(plain: np.ndarray) -> None:

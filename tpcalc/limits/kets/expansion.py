@@ -19,8 +19,8 @@ from ...gaussian.overlaps import H
 from ...gaussian.scalar_functions import DerivativeAt
 from ...gaussian.variables import Expectation
 from ...programs.algebra import multiplied_out
-from ...programs.language import Vector
-from .nodes import Answer, E, R
+from ...programs.language import Scalar, Vector
+from .nodes import Answer, E, LeadingBracket, R
 from .layer import KetLayer
 from .means import AppliedFunctions, LayerMeans
 from .sums import exponent_of, factors_inside, terms_of, total
@@ -53,6 +53,7 @@ class LayerExpansion:
         self.t, self.s = layer.setting.time, layer.setting.past
         self.leading: dict[Ket, sp.Expr] = {}
         self.whole: dict[Ket, sp.Expr] = {}
+        self.laws: dict[sp.Expr, sp.Expr] = {}
         x, gradient = layer.streams
         streams = frozenset(one for ket in (x, gradient) for one in (ket, layer.at(ket, self.s)))
         self.means = LayerMeans(AppliedFunctions(), {}, streams)
@@ -123,17 +124,11 @@ class LayerExpansion:
         if (hat, hat) in self.means.covariances:
             return
         earlier = self.layer.at(hat, self.s)
-        vector = hat.vector.vector
-        self.means.covariances[hat, earlier] = self._bracket(vector, self.layer.at(vector, self.s))
-        self.means.covariances[hat, hat] = self._bracket(vector, vector)
-        self.means.covariances[earlier, earlier] = self.layer.at(self._bracket(vector, vector), self.s)
-
-    def _bracket(self, u: Vector, v: Vector) -> sp.Expr:
-        """<u|v> to leading order."""
-        return self.means.over_all(self._leading_of(u) * self._leading_of(v))
-
-    def _leading_of(self, vector: Vector) -> sp.Expr:
-        return self._found(self.leading, vector)
+        u, v = hat.vector.vector, self.layer.at(hat.vector.vector, self.s)
+        for one, two, vectors in ((hat, earlier, (u, v)), (hat, hat, (u, u)), (earlier, earlier, (v, v))):
+            value = self.means.over_all(sp.Mul(*(self._found(self.leading, vector) for vector in vectors)))
+            named = LeadingBracket(*vectors) if value.has(Expectation) else value  # means of means of means grow fast
+            self.means.covariances[one, two], self.laws[named] = named, value
 
     def _found(self, known: dict[Ket, sp.Expr], vector: Vector) -> sp.Expr:
         ket = Ket(vector)
@@ -283,7 +278,11 @@ class LayerExpansion:
 
     def _known(self, f: sp.Expr, ket: Ket) -> sp.Expr:
         """A function of a ket as a derivative of one that the layer applies."""
-        number, g, order = self.means.functions.named(f.xreplace({ket: H}))
+        f = f.xreplace({ket: H})
+        if inside := sorted(f.atoms(Scalar, Bracket, Expectation), key=str):
+            raise self.layer.refused(f"{f.xreplace({H: ket})} has a number of the network's within a function of a "
+                                     f"ket, {inside[0]}")
+        number, g, order = self.means.functions.named(f)
         return number * DerivativeAt(g, order, ket)
 
 

@@ -22,7 +22,7 @@ from ...programs.language import Scalar
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation
 from .expansion import LayerExpansion
-from .nodes import A, Answer, B, Density, E, LayerGaussian, Increment, FunctionValue, Push, R, STEP
+from .nodes import A, Answer, B, Density, E, LayerGaussian, LeadingBracket, Increment, FunctionValue, Push, R, STEP
 from .sums import total
 
 K = sp.Symbol("k", integer=True)
@@ -42,7 +42,7 @@ class StreamEquations:
     """The equations on one region.
 
     drift: of every stream, what adds up coherently; noise: what every layer draws; small: the orders of what updates
-    add within a layer."""
+    add within a layer; memory: of what optimizers remember, targets and values."""
 
     expansion: LayerExpansion
     region: Region
@@ -50,6 +50,7 @@ class StreamEquations:
     drift: dict[Ket, tuple[LayerTerm, ...]]
     noise: dict[Ket, LayerTerm]
     small: tuple[Affine, ...]
+    memory: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
 
     def on(self, region: Region) -> "StreamEquations":
         """These streams on another region."""
@@ -58,6 +59,20 @@ class StreamEquations:
     def keeps(self, term: LayerTerm) -> bool:
         """Does the term survive? Without updates streams answer nothing: their equations start from 0."""
         return self.region.sign(term.order) == "=" and (not term.value.has(Answer) or self.has_updates)
+
+    @property
+    def kept(self) -> tuple[Affine, ...]:
+        """The powers of L in what optimizers remember."""
+        depth = self.expansion.depth
+        found = {e.exp for _, value in self.memory for e in value.atoms(sp.Pow) if e.base == depth}
+        return tuple(sorted(Affine.of(power, self.parameters) for power in found))
+
+    def settled(self, value: sp.Expr, layers: sp.Expr = sp.Integer(0)) -> sp.Expr:
+        """The value with its powers of L, times ``layers`` more, as 1 where they are none on the region; else as 0."""
+        def one(power: sp.Pow) -> sp.Expr:
+            order = Affine.of(power.exp + layers, self.parameters)
+            return sp.Integer(int(self.region.sign(order) == "="))
+        return value.replace(lambda e: e.is_Pow and e.base == self.expansion.depth, one)
 
     @property
     def has_updates(self) -> bool:
@@ -163,6 +178,8 @@ class StreamEquations:
         means = {mean: Expectation(sp.Mul(*(self._of_fresh(f, j, self.fresh(hat)) for hat, f, j in self._whose(mean))))
                  for mean in value.atoms(Expectation) if mean.has_law}
         value = value.xreplace(means)
+        laws = self.expansion.laws
+        value = value.xreplace({one: self._shown(laws[one]) for one in value.atoms(LeadingBracket)})
         for hat in sorted(value.atoms(Hat), key=sp.default_sort_key):
             value = value.xreplace({hat: self.fresh(hat) / self.scale(hat)})
         value = value.replace(lambda e: isinstance(e, DerivativeAt), lambda e: self._of_fresh(*e.args))

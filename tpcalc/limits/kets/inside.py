@@ -12,7 +12,6 @@ import sympy as sp
 
 from ...calculus.kets import Bracket, Hat, Ket, Response
 from ...gaussian.variables import Expectation
-from ...orders.affine import Affine
 from ..integral_equations import LimitEquation
 from .layer import KetStream, is_drawn
 from .nodes import LayerGaussian, GivenStreams, Increment, STEP
@@ -39,16 +38,11 @@ def _surviving(streams: "StreamEquations", value: sp.Expr, layers: sp.Expr = sp.
     """The value without what vanishes: terms with a power of L that is negative, answers of streams."""
     expansion = streams.expansion
 
-    def settled(power: sp.Expr) -> sp.Expr:
-        order = Affine.of(power.exp + layers, streams.parameters)
-        return sp.Integer(int(streams.region.sign(order) == "="))
-
     def answers(e: sp.Basic) -> bool:
         now = isinstance(e, Response) and Ket(e.vector).xreplace({expansion.s: expansion.t})
         return bool(now) and now in expansion.layer.streams
     value = value.replace(answers, lambda e: sp.Integer(0))
-    value = value.replace(lambda e: e.is_Pow and e.base == expansion.depth, settled)
-    return in_sums(value, lambda e: e)
+    return in_sums(streams.settled(value, layers), lambda e: e)
 
 
 def _taken(streams: "StreamEquations", stream: KetStream) -> sp.Expr:

@@ -106,9 +106,7 @@ class KetLimitRegion(Short, Aligned):
             raise Divergence(f"no limit of infinite depth where {', '.join(map(str, self.conditions)) or 'asked'}: "
                              f"{self.reason}")
         found = inside_equations(self.streams) if self.inside else self.streams.equations
-        setting = self.kets.setting
-        memory = [LimitEquation(target, value, ()) for matrix in setting.trained()
-                  for target, value, _ in memory_equations(setting, matrix)]
+        memory = [LimitEquation(target, self.streams.settled(value), ()) for target, value in self.streams.memory]
         return (*found, *self._ends(), *memory)
 
     def _ends(self) -> Iterator[LimitEquation]:
@@ -147,6 +145,7 @@ class KetLimitRegion(Short, Aligned):
         functions = self.streams.expansion.means.functions.known
         times = 2 if all(scalar_function(f).parity for f in functions) else 1
         found += [-times * self._written(order) for order in self.streams.small if not self.inside]
+        found += [-self._written(order) for order in self.streams.kept if self.region.sign(order) != "="]
         return sp.Min(1, *found)
 
     def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledStreams:
@@ -247,7 +246,10 @@ def ket_limit(kets: KetEquations) -> KetLimit:
     layer, depth = layer_of(kets), kets.setting.depth
     assert depth is not None
     with in_names_of(kets.setting):
-        powers = {e.exp for equation in layer.equations for e in equation.value.atoms(sp.Pow) if e.base == depth}
+        memory = tuple((target, value) for matrix in kets.setting.trained()
+                       for target, value, _ in memory_equations(kets.setting, matrix))
+        values = [*(equation.value for equation in layer.equations), *(value for _, value in memory)]
+        powers = {e.exp for value in values for e in value.atoms(sp.Pow) if e.base == depth}
         parameters = tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
         expansion = LayerExpansion(layer, depth, Derivation())
         drift, noise = {}, {}
@@ -262,7 +264,7 @@ def ket_limit(kets: KetEquations) -> KetLimit:
                                          for one in terms_of(found) if not is_drawn(one))
             noise[stream.before] = LayerTerm(drawn, Affine.of(front + sp.Rational(1, 2), parameters))
         small = tuple(sorted({Affine.of(one, parameters) for one in expansion.small}))
-        streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small)
+        streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small, memory)
         return KetLimit(kets, parameters, tuple(_regions(kets, parameters, streams)))
 
 
@@ -284,6 +286,7 @@ def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: Str
              if term.value != 0]
     forms += [(f"updates add up in {named(ket)}", term.order) for ket, terms in streams.drift.items() for term in terms]
     forms += [("updates add up within a layer", order) for order in streams.small]
+    forms += [("what a matrix keeps of itself grows", order) for order in streams.kept]
 
     def divided(region: Region, left: list[tuple[str, Affine]]) -> Iterator[KetLimitRegion]:
         if not left:

@@ -62,6 +62,16 @@ class Push(Real):
         return r"G^{{{},{}}}_{{{},{}}}\left({},{}\right)".format(one.args[1], two.args[1], *map(printer.doprint, rest))
 
 
+class LeadingBracket(Real):
+    """<u|v> to leading order, of kets that a layer makes. args: the vectors."""
+
+    def _sympystr(self, printer: Printer) -> str:
+        return "<{}|{}>".format(*map(printer.doprint, self.args))
+
+    def _latex(self, printer: Printer) -> str:
+        return r"\langle {} | {} \rangle".format(*map(printer.doprint, self.args))
+
+
 class LayerGaussian(Real):
     """A Gaussian that every layer draws anew, u_t: the hat-ket of a product with a matrix of its own. args: the
     letter's symbol, the step."""

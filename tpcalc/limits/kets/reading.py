@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache, singledispatchmethod
+from functools import lru_cache, partial, singledispatchmethod
 from math import prod
 from typing import Any, Callable, Mapping, Sequence
 
@@ -46,7 +46,12 @@ def remembered(functions: tuple[tuple[sp.Expr, int], ...]) -> Callable[..., floa
 
 
 class LeafReading:
-    """Readings of expressions: nodes that are no algebra of others have readings of their own, ``_leaf``."""
+    """Readings of expressions: nodes that are no algebra of others have readings of their own, ``_leaf``.
+
+    indices: symbols of steps, which are numbers too where they stand beside others.
+    """
+
+    indices: frozenset[sp.Symbol] = frozenset()
 
     def _leaf(self, e: sp.Expr) -> Callable[[Any, Steps], Any] | None:
         raise NotImplementedError
@@ -63,6 +68,10 @@ class LeafReading:
             leaves[e] = leaf
             return names.setdefault(e, sp.Dummy())
         plain = named(expression)
+        for index in plain.free_symbols & self.indices:
+            leaves[index] = partial(_step_as_number, index)
+            names[index] = sp.Dummy()
+        plain = plain.xreplace(names)
         if left := plain.free_symbols - set(names.values()):
             raise NotCovered(f"{expression}: no value for {', '.join(sorted(map(str, left)))}")
         compiled = sp.lambdify(list(names.values()), plain, modules=["scipy", "numpy"])
@@ -74,6 +83,10 @@ class LeafReading:
         term, start, end = self.value(e.function), step_of(first), step_of(last)
         return lambda known, steps: sum(
             (term(known, {**steps, index: k}) for k in range(start(steps), end(steps) + 1)), 0.0)
+
+
+def _step_as_number(index: sp.Symbol, known: Any, steps: Steps) -> int:
+    return steps[index]
 
 
 def delta(e: sp.KroneckerDelta) -> Callable[[Any, Steps], float]:
@@ -99,6 +112,7 @@ class EquationReading(LeafReading):
 
     def __init__(self, equations: Sequence[LimitEquation], time: sp.Symbol, past: sp.Symbol) -> None:
         self.time, self.past = time, past
+        self.indices = frozenset((time, past))
         self.functions = {e.target.func.__name__: e.value for e in equations if isinstance(
             e.target, sp.core.function.AppliedUndef)}
         self.laws: dict[sp.Symbol, sp.Expr] = {}

@@ -22,7 +22,7 @@ from .nodes import GivenStreams, LayerGaussian, STEP
 from .reading import LeafReading, Steps, delta, step_of
 from .stepwise import StepwiseSolution
 
-STREAM_POINTS = 2**7
+STREAM_SHARE = 4      # points of draws to one of streams
 SEEDS_APART = 10**6  # of points of streams and of draws
 SHIFT = 1e-4         # of a Gaussian, by which what is answered to it is found
 ITERATIONS = 4       # of the midpoint rule in a cell
@@ -100,8 +100,8 @@ def triangular_root(covariance: np.ndarray) -> np.ndarray:
 class SampledReading(LeafReading):
     """Readings of right-hand sides as arrays over streams and draws."""
 
-    def __init__(self, memory: dict[tuple, Any]) -> None:
-        self.memory = memory
+    def __init__(self, memory: dict[tuple, Any], *indices: sp.Symbol) -> None:
+        self.memory, self.indices = memory, frozenset(indices)
 
     @singledispatchmethod
     def _leaf(self, e: sp.Expr) -> Callable[[LayerSample, Steps], Array] | None:
@@ -172,17 +172,17 @@ class SampledMarch(StepwiseSolution):
         if kinked:
             raise NotCovered(f"{kinked[0]}: a function with kinks; expected smooth functions, where updates stand "
                              "inside of them")
-        reading = SampledReading(self.memory)
+        reading = SampledReading(self.memory, self.time, self.past)
         self.h = 1 / cells
         self.inner = {e.target.vector.name: reading.value(e.value) for e in self.equations
                       if isinstance(e.target, Ket) and not e.boundary}
         self.laws = {str(sorted(e.target.atoms(LayerGaussian), key=str)[0].args[0]): reading.value(e.value)
                      for e in self.equations if isinstance(e.target, Expectation)}
         self.taken = [reading.value(sp.expand(self.moved(which).value / STEP)) for which in (0, 1)]
-        self.points = _white(len(self.vectors), STREAM_POINTS, seed)
+        self.points = _white(len(self.vectors), points // STREAM_SHARE, seed)
         draws = _white(len(self.laws) * self.T, points, seed + SEEDS_APART).reshape(len(self.laws), self.T, -1)
         self.draws = dict(zip(self.laws, draws))
-        self.values = np.zeros((2, self.T, cells + 1, STREAM_POINTS))
+        self.values = np.zeros((2, self.T, cells + 1, self.points.shape[1]))
         self.layers = [LayerSample(self) for _ in range(cells)]
         self.read_memory(reading, self.layers[0])
 
@@ -201,7 +201,7 @@ class SampledMarch(StepwiseSolution):
             for _ in range(ITERATIONS):
                 layer.forget(t)
                 layer.streams[self.names[which], t] = (values[k] + values[k + 1])[:, None] / 2
-                moved = np.broadcast_to(self.taken[which](layer, {self.time: t}), (STREAM_POINTS, 1))[:, 0]
+                moved = np.broadcast_to(self.taken[which](layer, {self.time: t}), (self.points.shape[1], 1))[:, 0]
                 values[after] = values[before] + self.h * moved
             if not np.all(np.isfinite(values[after])):
                 raise Divergence(f"the equations of the limit blow up at step {t}, layer time {k * self.h:.2g}", step=t)
