@@ -23,7 +23,7 @@ from ...programs.language import Scalar, Vector
 from .nodes import Answer, E, LeadingBracket, R
 from .layer import KetLayer
 from .means import AppliedFunctions, LayerMeans
-from .sums import exponent_of, factors_inside, terms_of, total
+from .sums import depth_power, factors_inside, terms_of, total
 
 SMALL = sp.Dummy("small", positive=True)
 SOURCE = "Tensor Programs VI, appendix G"
@@ -66,7 +66,7 @@ class LayerExpansion:
         sums = [term for equation in self.layer.inner for term in terms_of(equation.value) if isinstance(term, sp.Sum)]
         updates = [part for term in sums for part in sp.Add.make_args(multiplied_out(term.function))
                    if not part.has(Response)]
-        return [exponent_of(part, self.depth) for part in updates]
+        return [depth_power(part, self.depth) for part in updates]
 
     @property
     def inside(self) -> bool:
@@ -291,7 +291,7 @@ def _front(added: sp.Expr, depth: sp.Symbol) -> sp.Expr:
     terms = [term for term in terms_of(added) if not term.has(sp.Sum)]
     if not terms:
         return sp.Integer(0)
-    found = {exponent_of(term, depth) for term in terms}
+    found = {depth_power(term, depth) for term in terms}
     if len(found) != 1:
         raise NotCovered(f"{added}: what a layer adds has no one power of {depth} in front")
     return found.pop()

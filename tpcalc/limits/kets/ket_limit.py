@@ -31,7 +31,7 @@ from .in_layer_time import StreamEquations, LayerTerm
 from .inside import inside_equations
 from .layer import is_drawn, layer_of
 from .compiled_streams import CompiledStreams
-from .sums import exponent_of, factors_inside, terms_of
+from .sums import depth_power, factors_inside, terms_of
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def ket_limit(kets: KetEquations) -> KetLimit:
 def _term(value: sp.Expr, depth: sp.Symbol, layers: sp.Expr, parameters: tuple[sp.Symbol, ...]) -> LayerTerm:
     """The term without its power of L, and that of all layers together."""
     inside = value.function if isinstance(value, sp.Sum) else value
-    power = exponent_of(inside, depth)
+    power = depth_power(inside, depth)
     rest = inside / depth**power
     return LayerTerm(sp.Sum(rest, *value.limits) if isinstance(value, sp.Sum) else rest,
                      Affine.of(layers + power, parameters))

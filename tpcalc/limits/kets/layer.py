@@ -72,7 +72,7 @@ def layer_of(kets: KetEquations) -> KetLayer:
     """Read the layer off the equations. Raises ``NotCovered`` for what has no such layer, and says what it has."""
     setting = kets.setting
     if setting.depth is None or setting.clock is None:
-        raise _refused(setting, "it has no layers, or no training steps")
+        raise _refused(setting, "it has no layers up to a depth that is a symbol, or no training steps")
     streams: dict[bool, KetStream] = {}
     inner: list[KetEquation] = []
     outside: list[KetEquation] = []

@@ -20,7 +20,7 @@ def factors_inside(value: sp.Expr) -> sp.Expr:
     return sp.Add(*map(_inside, sp.Add.make_args(multiplied_out(value))))
 
 
-def exponent_of(term: sp.Expr, depth: sp.Symbol) -> sp.Expr:
+def depth_power(term: sp.Expr, depth: sp.Symbol) -> sp.Expr:
     """The power of L among a term's factors."""
     return sp.Add(*(exponent for base, exponent in (f.as_base_exp() for f in sp.Mul.make_args(term)) if base == depth))
 
