@@ -9,7 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from support.layered import G, L, T, U, W, compiled_outputs, derive, dx, exact_outputs, l, layers, nV, t, trained, xi
+from support.layered import (XI, G, L, T, U, W, Y, compiled_outputs, derive, dx, exact_outputs, l, layers, nV, t, trained,
+                             xi)
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, Statement
@@ -112,11 +113,22 @@ def test_loops_that_end_between_numbers_are_refused() -> None:
         exact_outputs(halves, 3)
 
 
-@pytest.mark.parametrize("name", ["b", "r", "s"])
+@pytest.mark.parametrize("name", ["b", "r"])
 def test_names_of_base_kets_are_taken(name: str) -> None:
     program = trained([layers(Assign(W[t + 1, l], sp.Symbol(name, real=True) * W[t, l] - G))])
     with pytest.raises(ValueError, match=f"it has symbols {name}, the names of a base ket's indices"):
         tp.recursion(tp.kets(program))
+
+
+@pytest.mark.parametrize("name", ["s", "s_0"])
+def test_a_number_may_have_the_name_of_an_earlier_step(name: str) -> None:
+    def outputs(kept: str) -> np.ndarray:
+        program = trained([layers(Assign(W[t + 1, l], sp.Symbol(kept, real=True) * W[t, l] - G))])
+        compiled = derive(program).compile()
+        plain = replace(compiled, kernel=compiled.kernel.py_func)  # type: ignore[attr-defined]
+        return plain(4, XI, Y, alpha=.5, gamma=.5, **{kept: .7}).outputs
+
+    assert np.array_equal(outputs(name), outputs("kappa")) and abs(outputs(name)[2]) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["L", "np", "Gamma0"])

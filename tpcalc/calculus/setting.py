@@ -14,7 +14,7 @@ from ..programs.language import Matrix, MatVec, Member, OfFamily, Transpose, Vec
 from ..programs.program import Loop, Location, Program
 
 
-EARLIER = ("s", "r", "tau", "sigma", "s_0")  # names of an earlier step, the first that a program does not have
+EARLIER = ("s", "s_0", "s_00")  # names of an earlier step, the first that a program does not have
 
 
 @dataclass(frozen=True)

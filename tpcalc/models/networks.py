@@ -62,7 +62,8 @@ class ResNet(Residual):
         shape (n, r n), whose columns are those of W2_1, ..., W2_r over sqrt(r); ``run.initial_weights()`` and programs
         have these parts, n x n each, with entries N(0, 1/n), so that entries of both are N(0, 1 / fan-in). Every part
         is trained as a matrix is. By SGD W1 then moves along its gradient with the learning rate and W2 with 1/r of
-        it, and kernels, so all limits by SGD, are those of r = 1. By Adam, SignSGD and Lion entries of W2 move by
+        it, and kernels, so limits by SGD, are those of r = 1, except where updates stand inside of functions, as at
+        alpha = 1, gamma = 0. By Adam, SignSGD and Lion entries of W2 move by
         1/sqrt(r) of what those of W1 do, and what a step changes in the stream grows like sqrt(r). Those rates are
         one rate for both where W2 has entries N(0, 1/n) and 1/sqrt(r) stands in front of it as a multiplier.
         ``tp.Parametrization`` names W1 and W2. tp.Muon, tp.NormalizedSGD, tp.Shampoo and tp.SOAP see W1 and W2 as

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import Module as Model
 
-from ..errors import NotCovered
 from ..studies.fingerprints import content
 from ..studies.written_code import code_of, written
 
@@ -93,10 +92,10 @@ def _this_process() -> tuple[str, int]:
 @written.register(Tensor)
 def _tensor(value: Tensor, seen: set[int]) -> object:
     """The values of a tensor that a function reads; of one whose values are nowhere its class."""
-    try:
-        return content(value.detach().cpu().float().numpy())
-    except (NotCovered, NotImplementedError, RuntimeError, TypeError):
+    if value.is_meta or value.is_quantized or value.layout != torch.strided:
         return type(value).__name__
+    parts = torch.view_as_real(value) if value.is_complex() else value
+    return content(parts.detach().cpu().double().numpy())
 
 
 @written.register(Model)
