@@ -9,8 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from support.layered import (XI, G, L, T, U, W, Y, compiled_outputs, derive, dx, exact_outputs, l, layers, nV, t, trained,
-                             xi)
+from support.layered import (XI, G, L, T, U, W, Y, compiled_outputs, derive, dx, exact_outputs, l, layers, nV, t,
+                             trained, xi)
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, Statement
