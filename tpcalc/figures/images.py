@@ -1,0 +1,113 @@
+"""Images and text that networks of figures are trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from .. import Sequences, Task, tasks
+from .._checks import short
+from .._files import arrays_of
+from ..errors import MissingExtra
+
+DIGITS = "digits"
+RECORD, SIDE, COLORS = 3073, 32, 3  # bytes of an image in CIFAR-10's binary files: its label, and its colors' pixels
+POOLED = 8  # pixels on a side that an image of CIFAR-10 is averaged to, so that a training's images fit into memory
+HELD = 4  # tasks that a process keeps
+
+
+@dataclass(frozen=True)
+class Images:
+    """Batches of labeled images, as many epochs as ``steps`` go through, in an order drawn by ``seed``.
+
+    source: "digits", scikit-learn's, or the path of a folder with CIFAR-10's binary files, or of a .npz file with
+    arrays images (samples, pixels) and labels (samples,). Inputs are divided by one number, so that the mean of |xi|^2
+    is 1; the loss is that of softmax.
+    """
+
+    source: str = DIGITS
+    steps: int = 100
+    batch: int = 32
+
+    def task(self, seed: int) -> Task:
+        """The task of a seed."""
+        return _task(self, seed)
+
+
+@dataclass(frozen=True)
+class Characters:
+    """Sequences of characters of English text, whose next ones are predicted: batches of them."""
+
+    steps: int = 100
+    batch: int = 8
+    positions: int = 8
+
+    def task(self, seed: int) -> Sequences:
+        """The task of a seed."""
+        return tasks.text(self.steps, self.batch, self.positions, seed).sequences()
+
+
+@lru_cache(maxsize=HELD)
+def _task(images: Images, seed: int) -> Task:
+    pixels, labels = read(images.source)
+    if images.batch > len(pixels):
+        raise ValueError(f"batch: got {images.batch}; expected at most the {len(pixels)} images of {images.source}")
+    rng = np.random.default_rng([seed, len(pixels)])
+    an_epoch = len(pixels) // images.batch
+    epochs = -(-images.steps // an_epoch)
+    order = np.concatenate([rng.permutation(len(pixels))[:an_epoch * images.batch] for _ in range(epochs)])
+    chosen = order[:images.steps * images.batch].reshape(images.steps, images.batch)
+    return Task(pixels[chosen], np.eye(int(labels.max()) + 1)[labels[chosen]], loss="softmax")
+
+
+@lru_cache(maxsize=1)
+def read(source: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (samples, pixels), of mean square 1, and labels (samples,).
+
+    Raises ``ValueError`` for a path where nothing of the kind is, and ``MissingExtra`` without scikit-learn for digits.
+    """
+    pixels, labels = _digits() if source == DIGITS else _own(Path(source))
+    return pixels / np.sqrt(np.mean(np.sum(pixels**2, axis=1))), labels
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise MissingExtra("scikit-learn", "report", "a figure on digits") from None
+    pixels, labels = load_digits(return_X_y=True)
+    return pixels, labels
+
+
+def _own(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    if path.suffix == ".npz" and path.is_file():
+        arrays = arrays_of(path)
+        if not {"images", "labels"} <= set(arrays):
+            raise ValueError(f"data: {path} holds {', '.join(arrays)}; expected images and labels")
+        return _checked(path, np.asarray(arrays["images"]), np.asarray(arrays["labels"]))
+    files = sorted(path.glob("data_batch_*.bin")) if path.is_dir() else []
+    if not files:
+        raise ValueError(f"data: got {short(str(path))}; expected digits, a folder with CIFAR-10's data_batch_1.bin to "
+                         "data_batch_5.bin, or a .npz file with arrays images and labels")
+    raw = np.concatenate([np.fromfile(file, dtype=np.uint8) for file in files])
+    if len(raw) % RECORD:
+        raise ValueError(f"data: {path} holds {len(raw)} bytes; expected whole images of {RECORD}")
+    records = raw.reshape(-1, RECORD)
+    cut = SIDE // POOLED
+    pooled = records[:, 1:].reshape(-1, COLORS, POOLED, cut, POOLED, cut).mean(axis=(3, 5), dtype=np.float32)
+    centered = pooled - pooled.mean(axis=(0, 2, 3), keepdims=True)
+    return centered.reshape(len(records), -1), records[:, 0].astype(int)
+
+
+def _checked(path: Path, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of a user's own file."""
+    images = images.reshape(len(images), -1).astype(float) if images.ndim > 1 and images.dtype.kind in "uif" else images
+    good = images.ndim == 2 and len(images) and images.dtype.kind == "f" and np.isfinite(images).all() and images.any()
+    if not good or labels.shape != (len(images),) or labels.dtype.kind not in "ui" or labels.min() < 0:
+        raise ValueError(f"data: {path} has images of shape {images.shape} and labels of shape {labels.shape}, type "
+                         f"{labels.dtype}; expected finite images, one a line and not all 0, and as many labels, whole "
+                         "numbers of at least 0")
+    return images, labels

@@ -1,0 +1,81 @@
+"""Trainings of real networks that a figure asks for, and their losses."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import (DepthScaling, Divergence, Parametrization, Problem, ResNet, Run, Sequences, Task, Transformer, methods,
+                train)
+from .._files import code_digest
+from ..optimizers.updates import Optimizer
+from ..studies.jobs import FinishedJobs, Progress, run_jobs
+from .images import Characters, Images
+
+
+@dataclass(frozen=True)
+class Training:
+    """One real network of finite width and depth, trained on ``data``; ``seed`` draws initial weights and data."""
+
+    net: ResNet | Transformer
+    opt: Optimizer
+    scale: DepthScaling | Parametrization
+    depth: int
+    width: int
+    data: Images | Characters
+    seed: int = 0
+
+    def run(self, steps: int) -> Run:
+        """The training's first steps."""
+        problem = Problem(self.net, first_steps(self.data.task(self.seed), steps), self.opt, self.scale, self.depth,
+                          self.width)
+        return train(problem, method=methods.Dense(seed=self.seed, dtype="float32"))
+
+    def losses(self) -> list[float | None]:
+        """The loss of every step's batch before its update; None from the step on where training blows up."""
+        found = self._before_blow_up(self.data.steps)
+        infinite = np.flatnonzero(~np.isfinite(found))
+        kept = found[:infinite[0]] if len(infinite) else found
+        return [float(loss) for loss in kept] + [None] * (self.data.steps - len(kept))
+
+    def _before_blow_up(self, steps: int) -> np.ndarray:
+        """Losses of the first steps, of fewer where one of them blows up."""
+        if steps == 0:
+            return np.zeros(0)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self.run(steps).losses
+        except Divergence as blow_up:
+            return self._before_blow_up(min(blow_up.step or 0, steps - 1))
+
+    @property
+    def cost(self) -> float:
+        """Multiplications of numbers in all products with matrices, forward, backward and in updates."""
+        streams = self.data.batch * (self.data.positions if isinstance(self.data, Characters) else 1)
+        return 3.0 * self.data.steps * streams * self.depth * len(self.net.matrices_of_block) * self.width**2
+
+    def key(self) -> str:
+        """A name of the training by its settings and the code: all parts say in their repr what they are."""
+        return hashlib.sha256(f"{code_digest()} {self!r}".encode()).hexdigest()
+
+
+def first_steps(task: Task | Sequences, steps: int) -> Task | Sequences:
+    """The beginning of a task."""
+    return type(task)(task.inputs[:steps], task.targets[:steps], task.loss)
+
+
+def losses_of(trainings: np.ndarray, executor: Executor | None = None, folder: Path | None = None,
+              progress: Progress | None = None) -> np.ndarray:
+    """Losses of an array of trainings, with an axis more for steps; infinite from the step on where one blows up.
+
+    folder: where what is finished is kept; executor, progress: as in ``tp.transfer``.
+    """
+    jobs = [(one.key(), one.cost, one) for one in trainings.ravel()]
+    found: list[Any] = run_jobs(Training.losses, jobs, FinishedJobs(folder), executor, progress)
+    values = np.array([[np.inf if loss is None else loss for loss in one] for one in found], dtype=float)
+    return values.reshape(*trainings.shape, -1)
