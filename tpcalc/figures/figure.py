@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, Callable, Generator, Literal, Mapping, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from .trainings import losses_of
 Size = Literal["toy", "usual", "full"]
 SIZES: tuple[Size, ...] = ("toy", "usual", "full")
 AGREES = {True: "agrees", False: "disagrees", None: "not resolved"}
-MODULES = ("rates",)
+PAPERS = ("tp6", "depthwise")
 Choice = TypeVar("Choice")
 
 
@@ -122,8 +123,10 @@ def not_drawn(key: str, shows: str, why: str) -> None:
 
 def figures() -> dict[str, Figure]:
     """All figures by key, in the order of the papers."""
-    for name in MODULES:
-        import_module(f".{name}", __package__)
+    for paper in PAPERS:
+        package = import_module(f".{paper}", __package__)
+        for module in iter_modules(package.__path__):
+            import_module(f".{paper}.{module.name}", __package__)
     return {key: _figures[key] for key in sorted(_figures, key=_order)}
 
 
@@ -135,7 +138,7 @@ def figure_of(key: str) -> Figure:
     return found[key]
 
 
-def _order(key: str) -> tuple[str, str, int]:
+def _order(key: str) -> tuple[int, str, int]:
     paper, number = key.split("/")
     appendix = number[0] if number[0].isalpha() else ""
-    return paper, appendix, int(number.removeprefix(appendix))
+    return PAPERS.index(paper), appendix, int(number.removeprefix(appendix))

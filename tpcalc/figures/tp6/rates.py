@@ -7,11 +7,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import ResNet
-from .estimates import Estimate, all_of, best_loss, over_seeds, shift
-from .figure import Asked, Conclusion, Drawing, Sizes, drawn
-from .grids import Grid, late, slices
-from .panels import curves, legend, panels
+from ... import ResNet
+from ..estimates import Estimate, all_of, best_loss, over_seeds, shift
+from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..grids import Grid, late, slices
+from ..panels import curves, legend, panels
 
 SMALL = "digits for CIFAR-10, width 64 for 256, depths 4 to 64 for 8 to 1024, 80 steps of 32 images for 50 epochs of 64"
 OCTAVE = 1.0
