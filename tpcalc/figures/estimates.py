@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Iterable
+from typing import Callable, Iterable
 
 import numpy as np
 from scipy.stats import t as student
@@ -66,6 +66,20 @@ class Estimate:
 def over_seeds(values: np.ndarray, ends: bool = False) -> Estimate:
     """The mean of a number of every seed, at least two of them."""
     return Estimate(float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values), ends)
+
+
+def jackknife(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> Estimate:
+    """A statistic of all seeds, which stand in the first axis, and its error from leaving out one of them after the
+    other."""
+    count = len(values)
+    without = np.array([statistic(np.delete(values, k, axis=0)) for k in range(count)])
+    error = math.sqrt((count - 1) * float(np.mean((without - without.mean()) ** 2)))
+    return Estimate(statistic(values), error, count)
+
+
+def negation(answer: bool | None) -> bool | None:
+    """The answer to the opposite question."""
+    return None if answer is None else not answer
 
 
 def best_octaves(values: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, bool]:

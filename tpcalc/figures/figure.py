@@ -116,6 +116,17 @@ def drawn(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Ask
     return keep
 
 
+def computed(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Drawing]], Callable[[Sizes], Drawing]]:
+    """A decorator: the function draws a figure for which it asks for no trainings."""
+    def keep(draws: Callable[[Sizes], Drawing]) -> Callable[[Sizes], Drawing]:
+        def asks(sizes: Sizes) -> Asked:
+            yield from ()
+            return draws(sizes)
+        drawn(key, shows, instead)(asks)
+        return draws
+    return keep
+
+
 def not_drawn(key: str, shows: str, why: str) -> None:
     """Say of a figure why it is not drawn."""
     _figures[key] = Figure(key, shows, why)

@@ -1,4 +1,4 @@
-"""The command line: ``tpcalc report | derive | train | classify | audit | prove | warmup``.
+"""The command line: ``tpcalc report | derive | train | classify | audit | prove | figure | warmup``.
 
 Only argparse is imported to read arguments; what computes is imported when a command runs.
 """
@@ -21,7 +21,7 @@ from .failures import ReportError
 
 HALF = Fraction(1, 2)
 # commands in files of their own names; the others are in ``commands``
-ALONE = ("audit", "classify", "derive", "prove", "warmup")
+ALONE = ("audit", "classify", "derive", "figure", "prove", "warmup")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -29,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
     parser.add_argument("--version", action="version", version=f"tpcalc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True,
-                                     metavar="{report,derive,train,classify,audit,prove,warmup}")
+                                     metavar="{report,derive,train,classify,audit,prove,figure,warmup}")
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
             ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "
                               "and what to change"),
             ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder"),
+            ("figure", _figure, "draw figures of the papers anew, and say what their numbers show"),
             ("warmup", None, "compile all kernels now, so that no training waits for them: a minute, once")):
         own = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
                                   formatter_class=Defaults)
@@ -207,6 +208,22 @@ def _prove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def _figure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("keys", nargs="*", metavar="KEY", help="figures such as tp6/11 or depthwise/B1")
+    parser.add_argument("--list", action="store_true", help="print all keys: what a figure shows, how much is trained "
+                                                            "for it, what differs from the paper's")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--toy", action="store_true", help="tiny networks, in seconds, to see that it runs")
+    size.add_argument("--full", action="store_true", help="the paper's sizes: for clusters")
+    parser.add_argument("--data", default="digits", metavar="DATA",
+                        help="digits, a folder with CIFAR-10's data_batch_1.bin to data_batch_5.bin, or a .npz file with "
+                        "arrays images and labels")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that train networks")
+    parser.add_argument("-o", "--output", default="tpcalc-figures", metavar="FOLDER",
+                        help="where to write, and where finished trainings are kept")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _form(parser: argparse.ArgumentParser) -> Any:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--latex", action="store_true", help="print LaTeX")
@@ -227,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(args)
     except KeyboardInterrupt:
-        kept = f"; finished parts are in {args.output}" if args.command == "report" else ""
+        kept = f"; finished parts are in {args.output}" if args.command in ("report", "figure") else ""
         print(f"tpcalc {args.command}: interrupted{kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does

@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ... import ResNet
-from ..estimates import Estimate, all_of, best_loss, over_seeds, shift
+from ..estimates import Estimate, all_of, best_loss, negation, over_seeds, shift
 from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
 from ..grids import Grid, late, slices
 from ..panels import curves, legend, panels
@@ -55,9 +55,8 @@ class Curve:
                           f"it moves by {self.shift} octaves", self.shift.within(-OCTAVE, OCTAVE))
 
     def moves(self, name: str) -> Conclusion:
-        kept = self.shift.within(-OCTAVE, OCTAVE)
         return Conclusion(f"under {name} the best learning rate moves by more than an octave",
-                          f"it moves by {self.shift} octaves", None if kept is None else not kept)
+                          f"it moves by {self.shift} octaves", negation(self.shift.within(-OCTAVE, OCTAVE)))
 
     def improves(self, name: str) -> Conclusion:
         return Conclusion(f"under {name} deeper is better", f"the best loss falls by {self.gain}", self.gain.above(0))
