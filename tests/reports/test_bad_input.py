@@ -149,7 +149,7 @@ def test_a_report_onto_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "taken").read_text() == ""
 
 
-@pytest.mark.parametrize("command", ["", "report", "derive", "train", "classify", "audit", "prove", "warmup"])
+@pytest.mark.parametrize("command", ["", "report", "derive", "train", "classify", "audit", "prove", "figure", "warmup"])
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command.split(), "--help"]) == 0
     out, err = capsys.readouterr()

@@ -51,7 +51,8 @@ def spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def legend(axis: Any, title: str | None = None) -> None:
-    axis.legend(frameon=False, fontsize=7, title=title, title_fontsize=7)
+    """The legend of a panel, at its right, where it covers nothing."""
+    axis.legend(frameon=False, fontsize=7, title=title, title_fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def heat_map(axis: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray, labels: tuple[str, str]) -> None:

@@ -75,6 +75,8 @@ def losses_of(trainings: np.ndarray, executor: Executor | None = None, folder: P
 
     folder: where what is finished is kept; executor, progress: as in ``tp.transfer``.
     """
+    if not trainings.size:
+        return np.zeros((*trainings.shape, 0))
     jobs = [(one.key(), one.cost, one) for one in trainings.ravel()]
     found: list[Any] = run_jobs(Training.losses, jobs, FinishedJobs(folder), executor, progress)
     values = np.array([[np.inf if loss is None else loss for loss in one] for one in found], dtype=float)

@@ -58,7 +58,8 @@ def write_drawing(figure: Figure, sizes: Sizes, drawing: Drawing, folder: Path) 
 
 def _said(figure: Figure, sizes: Sizes, drawing: Drawing, folder: Path, seconds: float) -> str:
     name = figure.key.replace("/", "-")
-    instead = [] if sizes.size == "full" else [f"  in the place of the paper's: {figure.instead}"]
+    instead = {"full": [], "toy": ["  tiny networks, to see that it runs"],
+               "usual": [f"  for the paper's: {figure.instead}"]}[sizes.size]
     return "\n".join([f"{figure.key}: {figure.shows}", *instead, *(f"  {one}" for one in drawing.conclusions),
                       f"  {folder / name}.svg, .pdf, .json ({seconds:.0f} s)"])
 
@@ -75,7 +76,7 @@ def _list(sizes: Sizes, as_json: bool) -> int:
         return 0
     for row in rows:
         work = (f"{row['trainings']} trainings, {row['multiplications']:.1e} multiplications" if row["trainings"] else
-                "no trainings of real networks" if row["is drawn"] else "not drawn")
+                "computed in one process" if row["is drawn"] else "not drawn")
         print(f"{row['figure']:<13} {row['shows']}\n{'':<13} {work}; {row['instead']}")
     return 0
 
