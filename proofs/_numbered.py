@@ -55,6 +55,9 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "definition F.1": (f"{VI}/operators",),
         "definition G.1": (f"{VI}/claim_g1",),
         "claim G.1": (f"{VI}/claim_g1",),
+        **{f"({number})": () for number in range(1, 10)},
+        "(1)": (f"{VI}/program_1",), "(5)": (f"{VI}/definition_c1",), "(6)": (f"{VI}/definition_c1",),
+        "(7)": (f"{VI}/parameter_update",), "(9)": (f"{VI}/appendix_k",),
     },
     "Depthwise Hyperparameter Transfer in Residual Networks": {
         "proposition 1": (f"{DEPTHWISE}/proposition_3",),
@@ -66,16 +69,20 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         **{f"({number})": settled for number, settled in ELSEWHERE.items()},
     },
     "Meta-Principled Family of Hyperparameter Scaling Strategies": {
+        **{f"({number})": tuple(f"{FAMILY}/differentials_in_{size}" for size in ("width", "depth"))
+           for number in ("1.1", "4.10")},
         **{f"({number})": (f"{FAMILY}/translation",) for number in ("2.4", "2.6", "2.7", "2.8")},
         **{f"({number})": (f"{FAMILY}/taylor",) for number in ("2.10", "2.14")},
         **{f"({number})": (f"{FAMILY}/criticality",) for number in ("3.1", "3.2", "3.3")},
         "(3.7)": (f"{FAMILY}/forward_equations", f"{FAMILY}/learning_rate_equivalence"),
         **{f"(3.{number})": (f"{FAMILY}/learning_rate_equivalence",) for number in range(8, 12)},
-        **{f"(3.{number})": (f"{FAMILY}/family",) for number in range(12, 16)},
+        **{f"(3.{number})": (f"{FAMILY}/family",) for number in range(12, 20)},
+        "(3.20)": (),
         **{f"(4.{number})": (f"{FAMILY}/forward_equations",) for number in (2, 5, 8)},
         **{f"(4.{number})": tuple(f"{FAMILY}/differentials_in_{size}" for size in ("width", "depth"))
            for number in (3, 6, 9)},
-        **{f"(A{number})": (f"{FAMILY}/hierarchy",) for number in (15, 17)},
+        **{f"(A{number})": () for number in range(1, 15)},
+        **{f"(A{number})": (f"{FAMILY}/hierarchy",) for number in (15, 16, 17)},
         **{f"(A{number})": (f"{FAMILY}/differential_form",) for number in (18, 19)},
         "footnote 2": (f"{FAMILY}/translation",),
         "footnote 15": (f"{FAMILY}/feature_learning",),
