@@ -8,10 +8,10 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import Adam, DepthScaling, ResNet
+from .curve import BASE
 from .figure import Sizes
 from .trainings import Training
 
-BASE = 8  # the depth at which all scalings agree
 EPS = 1e-8
 EPOCHS_50 = 39100  # steps of 64 images of CIFAR-10
 
@@ -48,8 +48,9 @@ class Grid:
         """Trainings whose value is the learning rate of Adam; branches are multiplied by ``branch`` at depth 8."""
         return self.trainings(lambda depth, rate: (net, adam(rate), scaling(alpha, gamma, branch)))
 
-    def deepest(self) -> int:
-        return max(self.depths)
+    def said(self) -> dict[str, int]:
+        """What all networks have, for the numbers of a figure."""
+        return {"width": self.width, "steps": self.steps, "batch": self.batch}
 
 
 def adam(rate: float) -> Adam:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +36,35 @@ class Images:
     def task(self, seed: int) -> Task:
         """The task of a seed."""
         return _task(self, seed)
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The same images, cut into ``grid`` x ``grid`` squares: positions, each of which predicts the label."""
+
+    source: str = DIGITS
+    steps: int = 100
+    batch: int = 32
+    grid: int = 4
+
+    @property
+    def positions(self) -> int:
+        return self.grid**2
+
+    def task(self, seed: int) -> Sequences:
+        """The task of a seed; ``ValueError`` for images that are no squares of as many pixels for every patch."""
+        whole = Images(self.source, self.steps, self.batch).task(seed)
+        pixels = whole.inputs.shape[-1]
+        colors = COLORS if pixels % COLORS == 0 else 1
+        side = math.isqrt(pixels // colors)
+        if colors * side**2 != pixels or side % self.grid:
+            raise ValueError(f"data: images of {self.source} have {pixels} pixels; expected squares, of one color or "
+                             f"{COLORS}, whose sides are divisible by {self.grid}")
+        cut = side // self.grid
+        squares = whole.inputs.reshape(self.steps, self.batch, colors, self.grid, cut, self.grid, cut)
+        inputs = np.moveaxis(squares, (3, 5), (2, 3)).reshape(self.steps, self.batch, self.positions, -1)
+        targets = np.repeat(whole.targets[:, :, None], self.positions, axis=2)
+        return Sequences(self.grid * inputs, targets, "softmax")  # the mean of |xi|^2 of a patch is 1
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from .. import (DepthScaling, Divergence, Parametrization, Problem, ResNet, Run,
 from .._files import code_digest
 from ..optimizers.updates import Optimizer
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
-from .images import Characters, Images
+from .images import Characters, Images, Patches
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,18 @@ class Training:
     scale: DepthScaling | Parametrization
     depth: int
     width: int
-    data: Images | Characters
+    data: Images | Patches | Characters
     seed: int = 0
 
     def run(self, steps: int) -> Run:
         """The training's first steps."""
         problem = Problem(self.net, first_steps(self.data.task(self.seed), steps), self.opt, self.scale, self.depth,
                           self.width)
-        return train(problem, method=methods.Dense(seed=self.seed, dtype="float32"))
+        return train(problem, method=self.method(problem))
+
+    def method(self, problem: Problem) -> methods.Dense:
+        """A real network, drawn by the seed."""
+        return methods.Dense(seed=self.seed, dtype="float32")
 
     def losses(self) -> list[float | None]:
         """The loss of every step's batch before its update; None from the step on where training blows up."""
@@ -56,12 +60,25 @@ class Training:
     @property
     def cost(self) -> float:
         """Multiplications of numbers in all products with matrices, forward, backward and in updates."""
-        streams = self.data.batch * (self.data.positions if isinstance(self.data, Characters) else 1)
+        streams = self.data.batch * getattr(self.data, "positions", 1)
         return 3.0 * self.data.steps * streams * self.depth * len(self.net.matrices_of_block) * self.width**2
 
     def key(self) -> str:
         """A name of the training by its settings and the code: all parts say in their repr what they are."""
         return hashlib.sha256(f"{code_digest()} {self!r}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class FromZero(Training):
+    """A training whose matrices of some names start at zero."""
+
+    zero: tuple[str, ...] = ()
+
+    def method(self, problem: Problem) -> methods.Dense:
+        one_step = replace(problem, task=first_steps(problem.task, 1))
+        drawn = train(one_step, method=methods.Dense(seed=self.seed)).initial_weights()
+        weights = {name: 0 * array if name in self.zero else array for name, array in drawn.items()}
+        return methods.Dense(weights=weights, dtype="float32")
 
 
 def first_steps(task: Task | Sequences, steps: int) -> Task | Sequences:

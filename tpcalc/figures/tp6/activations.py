@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ... import ResNet
+from ..curve import Curve, draw_curve
 from ..estimates import Estimate, best_loss, negation, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
 from ..grids import Grid, late
 from ..panels import COLORS, curves, legend, panels
-from .rates import ALL, MUP, SMALL, Curve, draw_curve, numbers
+from .rates import ALL, MUP, SMALL
 
 RATES, MULTIPLIERS = (-3, 1), (0.5, 1.0, 2.0)
 ENOUGH = 8  # layers beyond which the paper's networks with the activation before the matrix gain nothing
@@ -38,15 +39,15 @@ def _(sizes: Sizes) -> Asked:
     names = {"W phi(x)": ResNet("relu", "pre_nonlin"), "phi(W x)": ResNet("relu")}
     losses = late((yield np.stack([tuned(grid, net) for net in names.values()])))
     before, after = map(least, losses)
-    curve = Curve(grid, losses[0][MULTIPLIERS.index(1.0)])
+    curve = Curve(grid.depths, grid.values, losses[0][MULTIPLIERS.index(1.0)])
     picture, axes = panels(2)
     draw_curve(axes[0], curve, f"W phi(x), {MUP}")
     axes[0].set_ylabel("training loss")
     legend(axes[0])
     compare(axes[1], grid, {"W phi(x)": before, "phi(W x)": after})
-    first = next(k for k, depth in enumerate(grid.depths) if depth >= min(ENOUGH, grid.deepest() // 2))
+    first = next(k for k, depth in enumerate(grid.depths) if depth >= min(ENOUGH, max(grid.depths) // 2))
     gain = over_seeds(before[first] - before[-1])
-    return Drawing(picture, numbers(grid, {"W phi(x)": losses[0], "phi(W x)": losses[1]}), (
+    return Drawing(picture, said(grid, dict(zip(names, losses))), (
         curve.stays(MUP + " with W phi(x)"),
         Conclusion(f"with W phi(x) more than {grid.depths[first]} layers gain nothing",
                    f"the least loss falls by {gain}", negation(gain.above(0))),
@@ -63,7 +64,7 @@ def _(sizes: Sizes) -> Asked:
     picture, axes = panels(1)
     compare(axes[0], grid, found)
     less = worse(found["relu"], found["abs"])
-    return Drawing(picture, numbers(grid, dict(zip(names, losses))), (
+    return Drawing(picture, said(grid, dict(zip(names, losses))), (
         Conclusion("absolute values train to lower losses than relu in the deepest network", f"lower by {less}",
                    less.above(0)),))
 
@@ -73,3 +74,8 @@ def compare(axis: Any, grid: Grid, found: dict[str, np.ndarray]) -> None:
     curves(axis, grid.depths, np.stack([*found.values()]), [*found], COLORS)
     axis.set(xlabel="depth L", ylabel="least training loss")
     legend(axis)
+
+
+def said(grid: Grid, losses: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What was drawn: losses by name, (multipliers, depths, rates, seeds)."""
+    return {**grid.said(), "multipliers": MULTIPLIERS, "depths": grid.depths, "rates": grid.values, "losses": losses}

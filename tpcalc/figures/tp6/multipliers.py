@@ -8,14 +8,16 @@ from typing import Generator
 import numpy as np
 
 from ... import ResNet
+from ..curve import Curve, draw_curve, numbers
 from ..estimates import all_of, best_octaves
 from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
 from ..grids import BASE, Grid, adam, late, scaling, slices
 from ..panels import legend, panels
-from .rates import ALL, MUP, SMALL, Curve, draw_curve, numbers
+from .rates import ALL, MUP, SMALL
 
 NET = ResNet("relu")
 RATES, MULTIPLIERS = (-4, 2), (-3, 3)  # powers of 2
+WHAT = "block multiplier"
 
 
 def swept(sizes: Sizes) -> Generator[np.ndarray, np.ndarray, tuple[Grid, np.ndarray]]:
@@ -28,35 +30,28 @@ def swept(sizes: Sizes) -> Generator[np.ndarray, np.ndarray, tuple[Grid, np.ndar
     return grid, found
 
 
-def stays(curve: Curve) -> Conclusion:
-    """What appendix L.2 says of the multiplier."""
-    return Conclusion(f"under {MUP} the best block multiplier keeps to an octave as the depth grows",
-                      f"it moves by {curve.shift} octaves", curve.shift.within(-1, 1))
-
-
 @drawn("tp6/14", "loss against the block multiplier at growing depths: Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid, losses = yield from swept(sizes)
-    curve = Curve(grid, late(losses))
+    curve = Curve(grid.depths, grid.values, late(losses), WHAT)
     picture, axes = panels(1)
     draw_curve(axes[0], curve, MUP)
-    axes[0].set(xlabel="block multiplier a", ylabel="training loss")
+    axes[0].set_ylabel("training loss")
     legend(axes[0])
-    return Drawing(picture, numbers(grid, {MUP: curve.losses}), (stays(curve), curve.improves(MUP)))
+    return Drawing(picture, {**grid.said(), **numbers({MUP: curve})}, (curve.stays(MUP), curve.improves(MUP)))
 
 
 @drawn("tp6/24", "loss against the block multiplier in four parts of the training: Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid, losses = yield from swept(sizes)
-    found = {f"part {k}": Curve(grid, part) for k, part in enumerate(slices(losses), start=1)}
+    found = {f"part {k}": Curve(grid.depths, grid.values, part, WHAT) for k, part in enumerate(slices(losses), start=1)}
     picture, axes = panels(len(found))
     for axis, (part, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, part)
-        axis.set_xlabel("block multiplier a")
     axes[0].set_ylabel("training loss")
     legend(axes[0])
     said = "; ".join(f"{part}: {curve.shift}" for part, curve in [*found.items()][1:])
-    whole = [stays(curve) for curve in [*found.values()][1:]]
+    whole = [curve.stays(MUP) for curve in [*found.values()][1:]]
     judged = Conclusion(f"{whole[0].claim}, in every part of the training but the first", f"octaves of {said}",
                         all_of(one.agrees for one in whole))
-    return Drawing(picture, numbers(grid, {part: curve.losses for part, curve in found.items()}), (judged,))
+    return Drawing(picture, {**grid.said(), **numbers(found)}, (judged,))
