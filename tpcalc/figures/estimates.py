@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from ..studies.optimum import grid_optimum
 
+MOST_DIGITS = 4  # after the point: no number of a figure has more
 SURE = 0.975  # of Student's distribution, on either side
 
 
@@ -118,4 +119,4 @@ def _figures(value: float, error: float) -> str:
     """The value with as many digits as its error's two figures."""
     if not error > 0:
         return f"{value:.3g}"
-    return f"{value:.{max(0, 1 - math.floor(math.log10(error)))}f}"
+    return f"{value:.{min(MOST_DIGITS, max(0, 1 - math.floor(math.log10(error))))}f}"

@@ -12,6 +12,7 @@ import numpy as np
 from .. import Sequences, Task, tasks
 from .._checks import short
 from .._files import arrays_of
+from ..data.losses import SoftmaxLoss
 from ..errors import MissingExtra
 
 DIGITS = "digits"
@@ -21,17 +22,32 @@ HELD = 4  # tasks that a process keeps
 
 
 @dataclass(frozen=True)
+class OfDivided:
+    """The cross-entropy of outputs that are divided by a number: Depthwise Hyperparameter Transfer's mu_0, its feature
+    learning rate, which learning rates of SGD go with as its square."""
+
+    by: float
+
+    def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return SoftmaxLoss().value(f / self.by, y)
+
+    def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return SoftmaxLoss().derivative(f / self.by, y) / self.by
+
+
+@dataclass(frozen=True)
 class Images:
     """Batches of labeled images, as many epochs as ``steps`` go through, in an order drawn by ``seed``.
 
     source: "digits", scikit-learn's, or the path of a folder with CIFAR-10's binary files, or of a .npz file with
     arrays images (samples, pixels) and labels (samples,). Inputs are divided by one number, so that the mean of |xi|^2
-    is 1; the loss is that of softmax.
+    is 1; the loss is the cross-entropy of softmax(f / richness).
     """
 
     source: str = DIGITS
     steps: int = 100
     batch: int = 32
+    richness: float = 1.0
 
     def task(self, seed: int) -> Task:
         """The task of a seed."""
@@ -90,7 +106,7 @@ def _task(images: Images, seed: int) -> Task:
     epochs = -(-images.steps // an_epoch)
     order = np.concatenate([rng.permutation(len(pixels))[:an_epoch * images.batch] for _ in range(epochs)])
     chosen = order[:images.steps * images.batch].reshape(images.steps, images.batch)
-    return Task(pixels[chosen], np.eye(int(labels.max()) + 1)[labels[chosen]], loss="softmax")
+    return Task(pixels[chosen], np.eye(int(labels.max()) + 1)[labels[chosen]], loss=OfDivided(images.richness))
 
 
 @lru_cache(maxsize=1)

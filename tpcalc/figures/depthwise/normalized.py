@@ -1,0 +1,51 @@
+"""Depthwise Hyperparameter Transfer, Figures 2, B.4 and B.5: what normalization does for transfer across depth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import ResNet
+from ..curve import Curve, draw_curve, numbers
+from ..estimates import Estimate, best_octaves, over_seeds
+from ..figure import Asked, Conclusion, Drawing, Sizes, drawn, not_drawn
+from ..grids import late
+from ..panels import legend, panels
+from .networks import INSTEAD, MUP, OURS, SCALES, Shapes
+
+NORMS = {"no norm": None, "LayerNorm": "layer"}
+OCTAVES = (-8, 2)
+BATCH_NORM = ("BatchNorm divides by means over a batch, which the language of programs does not have; B4 has LayerNorm")
+not_drawn("depthwise/2", "loss against learning rate over depths with BatchNorm: muP, and branches of 1/sqrt(L)",
+          BATCH_NORM)
+not_drawn("depthwise/B5", "loss against learning rate over depths: ResNets with BatchNorm", BATCH_NORM)
+
+
+@drawn("depthwise/B4", "loss against learning rate over depths, with LayerNorm and without, with branches of 1/sqrt(L) and "
+       "without", INSTEAD.replace("h + W phi(h)", "of two matrices a block"))
+def _(sizes: Sizes) -> Asked:
+    shapes = Shapes.of(sizes)
+    where = [(depth, shapes.width) for depth in shapes.depths]
+    asked = {(scale, norm): shapes.rates(OCTAVES, where, SCALES[scale], momentum=0.9, net=ResNet(
+        "relu", "mlp", norm=NORMS[norm], train_embedding_readout=True)) for scale in (MUP, OURS) for norm in NORMS}
+    losses = late((yield np.stack([trainings for _, trainings in asked.values()])))
+    found = {key: Curve(shapes.depths, values, one) for (key, (values, _)), one in zip(asked.items(), losses)}
+    picture, axes = panels(len(NORMS), 2)
+    for axis, (key, curve) in zip(axes, found.items()):
+        draw_curve(axis, curve, ", ".join(key))
+    legend(axes[1])
+    for axis in axes[::2]:
+        axis.set_ylabel("training loss")
+    less = spread(found[MUP, "no norm"]) - spread(found[MUP, "LayerNorm"])
+    reliable = spread(found[MUP, "LayerNorm"]) - spread(found[OURS, "LayerNorm"])
+    return Drawing(picture, numbers({", ".join(key): curve for key, curve in found.items()}), (
+        Conclusion("under muP best rates vary less over depths with LayerNorm than without", f"by {less} octaves less",
+                   less.above(0)),
+        Conclusion("with LayerNorm they vary less under branches of 1/sqrt(L) than under muP alone",
+                   f"by {reliable} octaves less", reliable.above(0)),
+        *(found[OURS, norm].stays(f"{OURS} with {norm}") for norm in NORMS)))
+
+
+def spread(curve: Curve) -> Estimate:
+    """The standard deviation of best rates over depths, in octaves."""
+    octaves, ends = zip(*(best_octaves(curve.values, one) for one in curve.losses))
+    return over_seeds(np.std(octaves, axis=0, ddof=1), any(ends))
