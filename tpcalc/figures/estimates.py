@@ -86,10 +86,12 @@ def negation(answer: bool | None) -> bool | None:
 def best_octaves(values: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, bool]:
     """The power of 2 of the best of growing values, of every seed, (seeds,), and whether a grid ends at one of them.
 
-    losses: (values, seeds).
+    losses: (values, seeds). Where training blows up at all values the best one is below the least, which stands for it.
     """
     found = [grid_optimum(values, curve) for curve in losses.T]
-    return np.log2([one.value for one in found]), not all(one.bracketed for one in found)
+    known = np.isfinite(losses).any(axis=0)
+    return (np.log2([one.value if good else values[0] for one, good in zip(found, known)]),
+            not all(one.bracketed for one in found))
 
 
 def shift(values: np.ndarray, before: np.ndarray, after: np.ndarray) -> Estimate:

@@ -56,7 +56,11 @@ class Images:
 
 @dataclass(frozen=True)
 class Patches:
-    """The same images, cut into ``grid`` x ``grid`` squares: positions, each of which predicts the label."""
+    """The same images, cut into ``grid`` x ``grid`` squares: positions, each of which predicts the label.
+
+    Inputs are a square's pixels and, so that positions are told apart, which of them it is, one-hot; both have a mean
+    square of 1/2.
+    """
 
     source: str = DIGITS
     steps: int = 100
@@ -80,7 +84,8 @@ class Patches:
         squares = whole.inputs.reshape(self.steps, self.batch, colors, self.grid, cut, self.grid, cut)
         inputs = np.moveaxis(squares, (3, 5), (2, 3)).reshape(self.steps, self.batch, self.positions, -1)
         targets = np.repeat(whole.targets[:, :, None], self.positions, axis=2)
-        return Sequences(self.grid * inputs, targets, "softmax")  # the mean of |xi|^2 of a patch is 1
+        where = np.broadcast_to(np.eye(self.positions), (*inputs.shape[:2], self.positions, self.positions))
+        return Sequences(np.concatenate([self.grid * inputs, where], axis=-1) / math.sqrt(2), targets, "softmax")
 
 
 @dataclass(frozen=True)

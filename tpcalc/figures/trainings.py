@@ -32,13 +32,21 @@ class Training:
 
     def run(self, steps: int) -> Run:
         """The training's first steps."""
-        problem = Problem(self.net, first_steps(self.data.task(self.seed), steps), self.opt, self.scale, self.depth,
-                          self.width)
+        problem = self.problem(steps)
         return train(problem, method=self.method(problem))
+
+    def problem(self, steps: int) -> Problem:
+        """What is trained in the first steps."""
+        return Problem(self.net, first_steps(self.data.task(self.seed), steps), self.opt, self.scale, self.depth,
+                       self.width)
 
     def method(self, problem: Problem) -> methods.Dense:
         """A real network, drawn by the seed."""
         return methods.Dense(seed=self.seed, dtype="float32")
+
+    def numbers(self) -> list[float | None]:
+        """What a figure is given of it: its losses."""
+        return self.losses()
 
     def losses(self) -> list[float | None]:
         """The loss of every step's batch before its update; None from the step on where training blows up."""
@@ -86,15 +94,21 @@ def first_steps(task: Task | Sequences, steps: int) -> Task | Sequences:
     return type(task)(task.inputs[:steps], task.targets[:steps], task.loss)
 
 
+def _numbers(one: Training) -> list[float | None]:
+    return one.numbers()
+
+
 def losses_of(trainings: np.ndarray, executor: Executor | None = None, folder: Path | None = None,
               progress: Progress | None = None) -> np.ndarray:
-    """Losses of an array of trainings, with an axis more for steps; infinite from the step on where one blows up.
+    """Numbers of an array of trainings, with an axis more for them; infinite where there are none.
+
+    They are losses of every step, infinite from the step on where a training blows up, or what a subclass gives.
 
     folder: where what is finished is kept; executor, progress: as in ``tp.transfer``.
     """
     if not trainings.size:
         return np.zeros((*trainings.shape, 0))
     jobs = [(one.key(), one.cost, one) for one in trainings.ravel()]
-    found: list[Any] = run_jobs(Training.losses, jobs, FinishedJobs(folder), executor, progress)
+    found: list[Any] = run_jobs(_numbers, jobs, FinishedJobs(folder), executor, progress)
     values = np.array([[np.inf if loss is None else loss for loss in one] for one in found], dtype=float)
     return values.reshape(*trainings.shape, -1)

@@ -20,8 +20,8 @@ not_drawn("depthwise/2", "loss against learning rate over depths with BatchNorm:
 not_drawn("depthwise/B5", "loss against learning rate over depths: ResNets with BatchNorm", BATCH_NORM)
 
 
-@drawn("depthwise/B4", "loss against learning rate over depths, with LayerNorm and without, with branches of 1/sqrt(L) and "
-       "without", INSTEAD.replace("h + W phi(h)", "of two matrices a block"))
+@drawn("depthwise/B4", "loss against learning rate over depths, with LayerNorm and without, with branches of 1/sqrt(L) "
+       "and without", INSTEAD.replace("h + W phi(h)", "of two matrices a block"))
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
     where = [(depth, shapes.width) for depth in shapes.depths]

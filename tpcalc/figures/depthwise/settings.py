@@ -96,7 +96,7 @@ def _(sizes: Sizes) -> Asked:
         end.stays(OURS)))
 
 
-@drawn("depthwise/B6", "losses over steps for several learning rates and depths, SGD with momentum; best rates by depth",
+@drawn("depthwise/B6", "losses over steps for several learning rates and depths, SGD with momentum; best rates",
        INSTEAD.replace("CIFAR-10", "ImageNet"))
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)

@@ -36,7 +36,7 @@ def across(sizes: Sizes, names: tuple[str, ...], kept: dict[tuple[str, str], boo
     return Drawing(picture, numbers({" ".join(key): curve for key, curve in found.items()}), tuple(judged))
 
 
-@drawn("depthwise/1", "loss against learning rate over depths and widths: muP with branches of 1/sqrt(L), and muP alone",
+@drawn("depthwise/1", "loss against learning rate over depths and widths: muP with branches of 1/sqrt(L), muP alone",
        INSTEAD)
 def _(sizes: Sizes) -> Asked:
     return (yield from across(sizes, (OURS, MUP), {(OURS, DEPTH): True, (OURS, WIDTH): True, (MUP, WIDTH): True,

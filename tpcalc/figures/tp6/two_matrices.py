@@ -1,0 +1,136 @@
+"""Tensor Programs VI, Figures 5 to 8: blocks of two matrices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ... import DepthScaling, ResNet, methods, train
+from ..curve import Curve, draw_curve, numbers
+from ..estimates import Estimate, best_loss, over_seeds
+from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..grids import Grid, adam, late, scaling, slices
+from ..panels import COLORS, curves, heat_map, legend, panels
+from .rates import ALL, MUP, SMALL
+from .valley import valley_slope
+
+NORMS = {"relu": None, "abs": "layer"}
+MULTIPLIERS = (0.5, 1.0, 2.0)
+TINY = 2.0**-20  # a rate that changes nothing
+
+
+def network(phi: str, matrices: int) -> ResNet:
+    """Blocks of one matrix or of two; relu without a norm, absolute values with LayerNorm, as in the paper."""
+    return ResNet(phi, "post_nonlin" if matrices == 1 else "mlp", norm=NORMS[phi])
+
+
+def compared(sizes: Sizes, phi: str, catches_up: bool) -> Asked:
+    """Least losses of networks of as many matrices, in blocks of one and of two, early and late."""
+    grid = Grid.of(sizes, (-3, 1))
+    several = grid.depths if grid.depths[0] > 1 else grid.depths[1:]
+    losses = yield np.stack([np.stack([
+        replace(grid, depths=tuple(count // matrices for count in several)).rates(
+            network(phi, matrices), *ALL[MUP], a) for a in MULTIPLIERS]) for matrices in (1, 2)])
+    parts = {"early": slices(losses)[1], "late": slices(losses)[-1]}  # (blocks, multipliers, depths, rates, seeds)
+    picture, axes = panels(len(parts))
+    gaps = {}
+    for axis, (name, part) in zip(axes, parts.items()):
+        least = np.array([[best_loss(one) for one in np.moveaxis(kind, 1, 0)] for kind in part])
+        curves(axis, several, least, ["one matrix a block", "two matrices a block"], COLORS)
+        axis.set(xlabel="number of matrices", ylabel="least training loss", title=name)
+        gaps[name] = over_seeds(least[1, -1] - least[0, -1])
+        legend(axis)
+    closes = over_seeds_of(parts)
+    late_claim = Conclusion(
+        "training on, networks of two matrices a block catch up", f"the gap falls by {closes}", closes.above(0)
+    ) if catches_up else Conclusion(
+        "training on, they stay worse", f"by {gaps['late']} in the deepest network", gaps["late"].above(0))
+    return Drawing(picture, {"matrices": several, "rates": grid.values, "multipliers": MULTIPLIERS,
+                             "losses": {name: part for name, part in parts.items()}}, (
+        Conclusion("early, networks of two matrices a block are worse than those of one, at as many matrices",
+                   f"by {gaps['early']} in the deepest network", gaps["early"].above(0)), late_claim))
+
+
+def over_seeds_of(parts: dict[str, np.ndarray]) -> Estimate:
+    """By how much the gap between both blocks, over the loss of one matrix a block, falls from early to late."""
+    early, end = ([best_loss(kind[:, -1]) for kind in part] for part in parts.values())
+    return over_seeds(early[1] / early[0] - end[1] / end[0])
+
+
+@drawn("tp6/5", "least loss against the number of matrices, in blocks of one and of two: relu, early and late", SMALL)
+def _(sizes: Sizes) -> Asked:
+    return (yield from compared(sizes, "relu", catches_up=True))
+
+
+@drawn("tp6/6", "the same of absolute values with LayerNorm", SMALL)
+def _(sizes: Sizes) -> Asked:
+    return (yield from compared(sizes, "abs", catches_up=False))
+
+
+@drawn("tp6/7", "loss against learning rate at growing depth, blocks of two matrices: relu; abs with LayerNorm", SMALL)
+def _(sizes: Sizes) -> Asked:
+    grid = Grid.of(sizes, (-6, 2))
+    losses = late((yield np.stack([grid.rates(network(phi, 2), *ALL[MUP]) for phi in NORMS])))
+    found = {f"{phi}{' with LayerNorm' if NORMS[phi] else ''}": Curve(grid.depths, grid.values, one)
+             for phi, one in zip(NORMS, losses)}
+    picture, axes = panels(len(found))
+    for axis, (name, curve) in zip(axes, found.items()):
+        draw_curve(axis, curve, name)
+    axes[0].set_ylabel("training loss")
+    legend(axes[-1])
+    return Drawing(picture, {**grid.said(), **numbers(found)}, tuple(
+        curve.moves(f"1/sqrt(L) with {name}") for name, curve in found.items()))
+
+
+@drawn("tp6/8", "loss over learning rate and block multiplier at three depths, and the slope of the best sublevel sets: "
+       "two matrices a block, absolute values with LayerNorm", SMALL.replace("depths 4 to 64", "depths 2, 8 and 32"))
+def _(sizes: Sizes) -> Asked:
+    grid = replace(Grid.of(sizes, (-5, 2)), depths=sizes.of((1, 2), (2, 8, 32), (2, 32, 1024)))
+    branches = 2.0 ** sizes.of(np.linspace(-2, 2, 3), np.arange(-4, 4), np.arange(-4, 5))
+    net = network("abs", 2)
+    asked = [grid.rates(net, *ALL[MUP], float(a)) for a in branches]  # (multipliers, depths, rates, seeds)
+    losses = np.moveaxis(late((yield np.stack(asked))), 1, 0)  # (depths, multipliers, rates, seeds)
+    x, y = np.log2(grid.values), np.log2(branches)
+    picture, axes = panels(len(grid.depths))
+    slopes = []
+    for axis, depth, one in zip(axes, grid.depths, losses):
+        heat_map(axis, grid.values, branches, one.mean(axis=-1), ("log2 of learning rate", "log2 of multiplier"))
+        axis.set_title(f"L = {depth}")
+        slopes.append(over_seeds(np.array([valley_slope(x, y, one[..., seed]) for seed in range(grid.seeds)])))
+    theory = [response_slope(sizes, net, depth, *best(grid, branches, one)) for depth, one in zip(grid.depths, losses)]
+    less = slopes[-1] - slopes[0]
+    said = ", ".join(f"{one} at L = {depth}" for depth, one in zip(grid.depths, slopes))
+    predicted = ", ".join(f"{one:.2f} at L = {depth}" for depth, one in zip(grid.depths, theory))
+    return Drawing(picture, {"depths": grid.depths, "rates": grid.values, "multipliers": branches, "losses": losses,
+                             "slopes by responses at infinite width": theory}, (
+        Conclusion(f"at L = {grid.depths[0]} the best set has slope -2", said, slopes[0].within(-2.5, -1.5)),
+        Conclusion(f"at L = {grid.depths[-1]} it has slope -1", said, slopes[-1].within(-1.5, -0.5)),
+        Conclusion("slopes grow with depth, as both matrices' updates first multiply and then add",
+                   f"by {less}; slopes at which one update moves outputs as much, at infinite width: {predicted}",
+                   less.above(0))))
+
+
+def best(grid: Grid, branches: np.ndarray, losses: np.ndarray) -> tuple[float, float]:
+    """The multiplier and the rate of the least mean loss, (multipliers, rates, seeds)."""
+    k, j = np.unravel_index(np.argmin(losses.mean(axis=-1)), losses.shape[:2])
+    return float(branches[k]), float(grid.values[j])
+
+
+def response_slope(sizes: Sizes, net: ResNet, depth: int, branch: float, rate: float) -> float:
+    """The slope at which one update moves the outputs by as much, from particles at infinite width.
+
+    By how many octaves it moves them more where the rate, or the multiplier, is doubled: 2 for the rate where updates
+    of both matrices multiply, 1 where they add.
+    """
+    task = sizes.images(2, sizes.of(2, 8, 8)).task(0)
+    samples = sizes.of(1024, 1024, 4096)
+
+    def moved(a: float, by: float) -> float:
+        scale: DepthScaling = scaling(*ALL[MUP], a)
+        after, before = (train(net, task, adam(one), scale, depth, method=methods.Particles(
+            samples=samples, batches=2, seed=0)).outputs[1] for one in (by, TINY))
+        return float(np.sqrt(np.mean((after - before) ** 2)))
+
+    start = moved(branch, rate)
+    return -float(np.log2(moved(branch, 2 * rate) / start) / np.log2(moved(2 * branch, rate) / start))
