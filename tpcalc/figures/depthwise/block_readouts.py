@@ -50,4 +50,4 @@ def _(sizes: Sizes) -> Asked:
 def gained(curve: Curve) -> Estimate:
     """By how much losses fall from the least to the largest depth, a mean over the rates where no training blows up."""
     good = np.isfinite(curve.losses).all(axis=(0, 2))
-    return over_seeds((curve.losses[0] - curve.losses[-1])[good].mean(axis=0))
+    return over_seeds((curve.losses[0][good] - curve.losses[-1][good]).mean(axis=0))

@@ -16,7 +16,7 @@ from .networks import INSTEAD, OURS, SCALES, Shapes
 
 RATE = 0.5
 STYLES = ("-", "--")
-MOMENTA, RICHNESS, DECAYS, RATES = (0.0, 0.5, 0.8), (0.5, 1.0, 2.0), (0.0, 0.01, 0.05), (0.125, 0.25, 0.5, 1.0)
+MOMENTA, RICHNESS, DECAYS, RATES = (0.0, 0.5, 0.8), (0.25, 0.5, 1.0), (0.0, 0.01, 0.05), (0.125, 0.25, 0.5, 1.0)
 
 
 def smooth(losses: np.ndarray) -> np.ndarray:
@@ -37,7 +37,7 @@ def draw_dynamics(axis: Any, names: list[str], depths: tuple[int, ...], losses: 
 
 def same_dynamics(what: str, losses: np.ndarray) -> Conclusion:
     """Losses of one setting at both depths are closer than those of different settings at one depth, seed by seed."""
-    found = smooth(losses)
+    found = smooth(np.where(np.isfinite(losses), losses, np.nan))
     by_depth = np.sqrt(np.mean((found[:, 0] - found[:, 1]) ** 2, axis=(0, -1)))  # (seeds,)
     by_setting = np.sqrt(2 * np.mean(found.var(axis=0, ddof=1), axis=(0, -1)))
     closer = over_seeds(by_setting - by_depth)

@@ -17,9 +17,9 @@ PANELS = {"LayerNorm": ("layer", DepthScaling(0, 0)), "1/sqrt(L)": (None, DepthS
           "LayerNorm, 1/sqrt(L)": ("layer", DepthScaling("1/2", 0))}
 
 
-@drawn("depthwise/3", "loss against learning rate over depths: vision transformers with LayerNorm, branches of 1/sqrt(L), "
-       "and both, Adam", "digits of 16 patches for Tiny ImageNet and ImageNet, width 16, depths 2 to 8, 50 steps of 8 "
-       "images; every patch predicts the label, queries are drawn, rates are constant")
+@drawn("depthwise/3", "loss against learning rate over depths: vision transformers with LayerNorm, branches of "
+       "1/sqrt(L), and both, Adam", "digits of 16 patches for Tiny ImageNet and ImageNet, width 16, depths 2 to 8, "
+       "50 steps of 8 images; every patch predicts the label, queries are drawn, rates are constant")
 def _(sizes: Sizes) -> Asked:
     heads, head_dim = sizes.of((2, 4), (4, 4), (12, 64))
     data = Patches(sizes.data, sizes.of(4, 50, EPOCHS_20), sizes.of(2, 8, 64))

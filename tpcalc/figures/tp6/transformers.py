@@ -15,8 +15,8 @@ from ..images import Characters
 from ..panels import COLORS, curves, legend, panels
 from ..trainings import Training
 
-INSTEAD = ("a causal transformer with LayerNorm of width 32 on help texts of Python for Megatron on Common Crawl, depths 2 "
-           "to 16, 80 steps of 8 sequences of 8 characters for 3900 of 256 of 4096 tokens")
+INSTEAD = ("a causal transformer with LayerNorm of width 32 on help texts of Python for Megatron on Common Crawl, "
+           "depths 2 to 16, 80 steps of 8 sequences of 8 characters for 3900 of 256 of 4096 tokens")
 WARMUP, FULL_STEPS = 0.125, 3900  # a share of the steps, in which rates grow; then they fall as a cosine
 OCTAVES = (-4, 2)
 
@@ -104,8 +104,8 @@ def _(sizes: Sizes) -> Asked:
         Conclusion("late, deeper transformers are better", f"the loss grows by {end}", end.below(0))))
 
 
-@drawn("tp6/17", "loss of transformers against a learning rate that no power of L divides, in the middle and at the end of "
-       "training", INSTEAD)
+@drawn("tp6/17", "loss of transformers against a learning rate that no power of L divides, in the middle and at the "
+       "end of training", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
     parts = language.per_character((yield language.trainings(0, language.rates / 2)))

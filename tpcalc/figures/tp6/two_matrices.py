@@ -68,7 +68,8 @@ def _(sizes: Sizes) -> Asked:
     return (yield from compared(sizes, "abs", catches_up=False))
 
 
-@drawn("tp6/7", "loss against learning rate at growing depth, blocks of two matrices: relu; abs with LayerNorm", SMALL)
+@drawn("tp6/7", "loss against learning rate at growing depth, blocks of two matrices: relu, abs with LayerNorm",
+       SMALL)
 def _(sizes: Sizes) -> Asked:
     grid = Grid.of(sizes, (-6, 2))
     losses = late((yield np.stack([grid.rates(network(phi, 2), *ALL[MUP]) for phi in NORMS])))
@@ -83,8 +84,8 @@ def _(sizes: Sizes) -> Asked:
         curve.moves(f"1/sqrt(L) with {name}") for name, curve in found.items()))
 
 
-@drawn("tp6/8", "loss over learning rate and block multiplier at three depths, and the slope of the best sublevel sets: "
-       "two matrices a block, absolute values with LayerNorm", SMALL.replace("depths 4 to 64", "depths 2, 8 and 32"))
+@drawn("tp6/8", "loss over learning rate and block multiplier at three depths, and the slope of the best sublevel "
+       "sets: two matrices a block, absolute values with LayerNorm", SMALL.replace("depths 4 to 64", "depths 2, 8 and 32"))
 def _(sizes: Sizes) -> Asked:
     grid = replace(Grid.of(sizes, (-5, 2)), depths=sizes.of((1, 2), (2, 8, 32), (2, 32, 1024)))
     branches = 2.0 ** sizes.of(np.linspace(-2, 2, 3), np.arange(-4, 4), np.arange(-4, 5))
