@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tpcalc.figures.images import RECORD, Characters, Images, read
+from tpcalc.figures.images import RECORD, Characters, Images, labeled_images
 
 
 def test_every_image_is_seen_once_an_epoch() -> None:
@@ -33,7 +33,7 @@ def test_cifar_is_read_from_its_binary_files(tmp_path: Path) -> None:
     raw[:, 0] = [0, 1, 2, 3, 4, 9]
     for k in range(2):
         raw[3 * k:3 * k + 3].tofile(tmp_path / f"data_batch_{k + 1}.bin")
-    images, labels = read(str(tmp_path))
+    images, labels = labeled_images(str(tmp_path))
     assert labels.tolist() == [0, 1, 2, 3, 4, 9] and images.shape == (6, 192)
     green = raw[:, 1:].reshape(6, 3, 32, 32)[:, 1].astype(float)
     corner = green[:, 4:8, 28:].mean(axis=(1, 2)) - green.mean()
@@ -45,7 +45,7 @@ def test_cifar_is_read_from_its_binary_files(tmp_path: Path) -> None:
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     images, labels = np.arange(24.0).reshape(4, 2, 3), np.array([0, 2, 1, 1])
     np.savez(tmp_path / "mine.npz", images=images, labels=labels)
-    found, known = read(str(tmp_path / "mine.npz"))
+    found, known = labeled_images(str(tmp_path / "mine.npz"))
     assert np.allclose(found / found[0, 1], images.reshape(4, 6)) and known.tolist() == labels.tolist()
 
 
@@ -63,7 +63,7 @@ def test_other_files_are_refused(name: str, content: object, words: str, tmp_pat
         (tmp_path / "data_batch_1.bin").write_bytes(content)
         source = tmp_path
     with pytest.raises(ValueError, match=words):
-        read(str(source))
+        labeled_images(str(source))
 
 
 def test_batches_are_of_images_that_there_are(tmp_path: Path) -> None:

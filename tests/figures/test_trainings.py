@@ -12,10 +12,10 @@ import pytest
 import tpcalc as tp
 from tpcalc.figures import trainings
 from tpcalc.figures.images import Characters, Images
-from tpcalc.figures.trainings import Training, losses_of
+from tpcalc.figures.trainings import RealTraining, losses_of
 
 pytest.importorskip("sklearn")
-ONE = Training(tp.ResNet("relu"), tp.Adam(0.5, eps=1e-8), tp.DepthScaling(), 4, 8, Images(steps=6, batch=4), 1)
+ONE = RealTraining(tp.ResNet("relu"), tp.Adam(0.5, eps=1e-8), tp.DepthScaling(), 4, 8, Images(steps=6, batch=4), 1)
 EXPLODES = replace(ONE, opt=tp.SGD(1e4), scale=tp.DepthScaling(0, 0))
 
 
@@ -39,12 +39,18 @@ def test_what_blows_up_has_the_losses_before() -> None:
         EXPLODES.run(6)
 
 
+def test_schedules_blow_up_too() -> None:
+    one = replace(EXPLODES, opt=tp.SGD(tuple(1e4 / (t + 1) for t in range(6))))
+    known = np.array(one.losses(), dtype=float)
+    assert 0 < np.isfinite(known).sum() < 6 and known[0] == EXPLODES.losses()[0]
+
+
 def test_finished_trainings_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     several = np.array([[replace(ONE, seed=seed, opt=tp.SGD(rate)) for seed in range(2)] for rate in (0.1, 1.0, 1e6)],
                        dtype=object)
     with ThreadPoolExecutor(2) as executor:
         found = losses_of(several, executor, tmp_path)
-    monkeypatch.setattr(trainings.Training, "losses", lambda self: pytest.fail("it was trained again"))
+    monkeypatch.setattr(trainings.RealTraining, "losses", lambda self: pytest.fail("it was trained again"))
     assert np.array_equal(losses_of(several, None, tmp_path), found) and found.shape == (3, 2, 6)
 
 
@@ -64,7 +70,7 @@ def test_costs_grow_with_what_is_multiplied() -> None:
 
 
 def test_text_is_trained_on() -> None:
-    one = Training(tp.Transformer(heads=2, head_dim=4, positions=4), tp.Adam(0.1, eps=1e-8), tp.DepthScaling(), 2, 8,
-                   Characters(steps=4, batch=2, positions=4))
+    net, opt = tp.Transformer(heads=2, head_dim=4, positions=4), tp.Adam(0.1, eps=1e-8)
+    one = RealTraining(net, opt, tp.DepthScaling(), 2, 8, Characters(steps=4, batch=2, positions=4))
     assert np.isfinite(np.array(one.losses(), dtype=float)).all()
     assert one.losses()[:2] == one.run(2).losses.tolist()

@@ -11,11 +11,11 @@ from tpcalc import Adam, DepthScaling, ResNet, methods, train
 from tpcalc.figures.depthwise.block_readouts import NET
 from tpcalc.figures.depthwise.settings import same_dynamics
 from tpcalc.figures.curve import Curve
-from tpcalc.figures.images import Images, Patches, read
-from tpcalc.figures.tp6.diversity import Differences, exponent
-from tpcalc.figures.tp6.transformers import power, sensitivity
+from tpcalc.figures.images import Images, Patches, labeled_images
+from tpcalc.figures.tp6.diversity import FeatureDistances, power_of_distances
+from tpcalc.figures.tp6.transformers import power_of_depth, sensitivity
 from tpcalc.figures.tp6.valley import valley_slope
-from tpcalc.figures.trainings import FromZero
+from tpcalc.figures.trainings import StartedAtZero
 
 X = np.linspace(-3, 3, 7)
 
@@ -38,15 +38,15 @@ def test_a_valley_is_told_from_its_mirror() -> None:
 
 def test_exponents_of_distances() -> None:
     eps = [1 / 16, 1 / 8, 1 / 4, 1 / 2]
-    found = exponent(eps, np.array([np.sqrt(eps), 3 * np.power(eps, 0.6)]))
+    found = power_of_distances(eps, np.array([np.sqrt(eps), 3 * np.power(eps, 0.6)]))
     assert found.value == pytest.approx(0.55) and found.error == pytest.approx(0.05)
 
 
 def test_distances_are_those_of_a_run() -> None:
     pytest.importorskip("sklearn")
     eps = (0.25, 0.5)
-    one = Differences(ResNet("relu"), Adam(0.5, eps=1e-8), DepthScaling(), 8, 8, Images(steps=4, batch=4), 1, (0, 3),
-                      eps)
+    net, opt, data = ResNet("relu"), Adam(0.5, eps=1e-8), Images(steps=4, batch=4)
+    one = FeatureDistances(net, opt, DepthScaling(), 8, 8, data, 1, (0, 3), eps)
     run = train(one.problem(4), method=methods.Dense(seed=1, dtype="float32"), keep_nodes="all")
     known = [run.feature_difference((t, 0), 0.25, e) for t in (0, 3) for e in eps]
     assert one.numbers() == pytest.approx(known, rel=1e-5)
@@ -55,7 +55,7 @@ def test_distances_are_those_of_a_run() -> None:
 def test_matrices_start_at_zero() -> None:
     """Outputs are then those of a network without blocks, at first alone."""
     pytest.importorskip("sklearn")
-    one = FromZero(NET, Adam(0.5, eps=1e-8), DepthScaling(), 2, 8, Images(steps=3, batch=4), 1, ("W4",))
+    one = StartedAtZero(NET, Adam(0.5, eps=1e-8), DepthScaling(), 2, 8, Images(steps=3, batch=4), 1, ("W4",))
     run = one.run(3)
     weights = run.initial_weights()
     x = one.data.task(1).inputs[0] @ weights["U"]
@@ -76,7 +76,7 @@ def test_patches_are_where_they_belong() -> None:
     assert np.array_equal(task.targets[:, :, 7], whole.targets)
     with pytest.raises(ValueError, match="divisible by 3"):
         Patches(steps=2, batch=3, grid=3).task(0)
-    assert len(read("digits")[0]) == 1797
+    assert len(labeled_images("digits")[0]) == 1797
 
 
 def curve(octaves: list[float]) -> Curve:
@@ -86,7 +86,7 @@ def curve(octaves: list[float]) -> Curve:
 
 
 def test_the_power_of_the_depth() -> None:
-    falls, grows = power(curve([1.0, 0.0])), power(curve([0.0, 1.0]))
+    falls, grows = power_of_depth(curve([1.0, 0.0])), power_of_depth(curve([0.0, 1.0]))
     assert falls.value == pytest.approx(-0.5) and grows.value == pytest.approx(0.5)
 
 

@@ -108,7 +108,7 @@ class Figure:
 _figures: dict[str, Figure] = {}
 
 
-def drawn(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Asked]], Callable[[Sizes], Asked]]:
+def draws(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Asked]], Callable[[Sizes], Asked]]:
     """A decorator: the function asks for the trainings of a figure and draws it."""
     def keep(asks: Callable[[Sizes], Asked]) -> Callable[[Sizes], Asked]:
         _figures[key] = Figure(key, shows, instead, asks)
@@ -118,12 +118,12 @@ def drawn(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Ask
 
 def computed(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Drawing]], Callable[[Sizes], Drawing]]:
     """A decorator: the function draws a figure for which it asks for no trainings."""
-    def keep(draws: Callable[[Sizes], Drawing]) -> Callable[[Sizes], Drawing]:
+    def keep(function: Callable[[Sizes], Drawing]) -> Callable[[Sizes], Drawing]:
         def asks(sizes: Sizes) -> Asked:
             yield np.zeros(0, dtype=object)  # so that costs are known before anything is computed
-            return draws(sizes)
-        drawn(key, shows, instead)(asks)
-        return draws
+            return function(sizes)
+        draws(key, shows, instead)(asks)
+        return function
     return keep
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import Adam, DepthScaling, ResNet
 from .curve import BASE
 from .figure import Sizes
-from .trainings import Training
+from .trainings import RealTraining
 
 EPS = 1e-8
 EPOCHS_50 = 39100  # steps of 64 images of CIFAR-10
@@ -40,7 +40,7 @@ class Grid:
     def trainings(self, make: Callable[[int, float], tuple[ResNet, Any, DepthScaling]]) -> np.ndarray:
         """(depths, values, seeds) of a network, an optimizer and a scaling for each depth and value."""
         data = self.sizes.images(self.steps, self.batch)
-        return np.array([[[Training(*make(depth, float(value)), depth, self.width, data, seed)
+        return np.array([[[RealTraining(*make(depth, float(value)), depth, self.width, data, seed)
                            for seed in range(self.seeds)] for value in self.values] for depth in self.depths],
                         dtype=object)
 

@@ -16,7 +16,8 @@ from ..data.losses import SoftmaxLoss
 from ..errors import MissingExtra
 
 DIGITS = "digits"
-RECORD, SIDE, COLORS = 3073, 32, 3  # bytes of an image in CIFAR-10's binary files: its label, and its colors' pixels
+CIFAR_PIXELS, COLORS = 32, 3  # on a side, and of each
+RECORD = 1 + COLORS * CIFAR_PIXELS**2  # bytes of an image in CIFAR-10's binary files: its label, and its colors' pixels
 POOLED = 8  # pixels on a side that an image of CIFAR-10 is averaged to, so that a training's images fit into memory
 HELD = 4  # tasks that a process keeps
 
@@ -56,7 +57,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Patches:
-    """The same images, cut into ``grid`` x ``grid`` squares: positions, each of which predicts the label.
+    """Batches of images that are cut into ``grid`` x ``grid`` squares: positions, each of which predicts the label.
 
     Inputs are a square's pixels and, so that positions are told apart, which of them it is, one-hot; both have a mean
     square of 1/2.
@@ -103,7 +104,7 @@ class Characters:
 
 @lru_cache(maxsize=HELD)
 def _task(images: Images, seed: int) -> Task:
-    pixels, labels = read(images.source)
+    pixels, labels = labeled_images(images.source)
     if images.batch > len(pixels):
         raise ValueError(f"batch: got {images.batch}; expected at most the {len(pixels)} images of {images.source}")
     rng = np.random.default_rng([seed, len(pixels)])
@@ -115,7 +116,7 @@ def _task(images: Images, seed: int) -> Task:
 
 
 @lru_cache(maxsize=1)
-def read(source: str) -> tuple[np.ndarray, np.ndarray]:
+def labeled_images(source: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (samples, pixels), of mean square 1, and labels (samples,).
 
     Raises ``ValueError`` for a path where nothing of the kind is, and ``MissingExtra`` without scikit-learn for digits.
@@ -147,7 +148,7 @@ def _own(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if len(raw) % RECORD:
         raise ValueError(f"data: {path} holds {len(raw)} bytes; expected whole images of {RECORD}")
     records = raw.reshape(-1, RECORD)
-    cut = SIDE // POOLED
+    cut = CIFAR_PIXELS // POOLED
     pooled = records[:, 1:].reshape(-1, COLORS, POOLED, cut, POOLED, cut).mean(axis=(3, 5), dtype=np.float32)
     centered = pooled - pooled.mean(axis=(0, 2, 3), keepdims=True)
     return centered.reshape(len(records), -1), records[:, 0].astype(int)

@@ -12,7 +12,7 @@ WIDE, TALL = 3.6, 3.2  # inches of a panel
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#666666", "#cc79a7")  # told apart by color-blind readers too
 
 
-def panels(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
+def picture_of_panels(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     """A picture of matplotlib's and its axes, row by row; ``MissingExtra`` without matplotlib."""
     try:
         from matplotlib.figure import Figure

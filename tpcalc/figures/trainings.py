@@ -19,7 +19,7 @@ from .images import Characters, Images, Patches
 
 
 @dataclass(frozen=True)
-class Training:
+class RealTraining:
     """One real network of finite width and depth, trained on ``data``; ``seed`` draws initial weights and data."""
 
     net: ResNet | Transformer
@@ -37,8 +37,10 @@ class Training:
 
     def problem(self, steps: int) -> Problem:
         """What is trained in the first steps."""
-        return Problem(self.net, first_steps(self.data.task(self.seed), steps), self.opt, self.scale, self.depth,
-                       self.width)
+        opt, task = self.opt, first_steps(self.data.task(self.seed), steps)
+        if isinstance(opt.lr, tuple):
+            opt = replace(opt, lr=opt.lr[:steps])  # type: ignore[type-var]  # all optimizers are dataclasses
+        return Problem(self.net, task, opt, self.scale, self.depth, self.width)
 
     def method(self, problem: Problem) -> methods.Dense:
         """A real network, drawn by the seed."""
@@ -77,7 +79,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class FromZero(Training):
+class StartedAtZero(RealTraining):
     """A training whose matrices of some names start at zero."""
 
     zero: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ def first_steps(task: Task | Sequences, steps: int) -> Task | Sequences:
     return type(task)(task.inputs[:steps], task.targets[:steps], task.loss)
 
 
-def _numbers(one: Training) -> list[float | None]:
+def _numbers(one: RealTraining) -> list[float | None]:
     return one.numbers()
 
 

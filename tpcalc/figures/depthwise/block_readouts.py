@@ -7,10 +7,10 @@ import numpy as np
 from ... import SGD, DepthScaling, ResNet
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import Estimate, over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import slices
-from ..panels import legend, panels
-from ..trainings import FromZero
+from ..panels import legend, picture_of_panels
+from ..trainings import StartedAtZero
 from .networks import INSTEAD, Shapes
 
 MATRICES = 4
@@ -19,19 +19,21 @@ SCALES = {"SDE (1/2, 1/2)": DepthScaling(), "ODE (1, 0)": DepthScaling(1, 0)}
 OCTAVES = (-5, 3)
 
 
-@drawn("depthwise/M1", "loss against learning rate at growing depth, early and late: blocks of four matrices, the last "
+@draws("depthwise/M1", "loss against learning rate at growing depth, early and late: blocks of four matrices, the last "
        "from zero, in both scalings", INSTEAD.replace("h + W phi(h)", "of four matrices a block"))
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
     data = sizes.images(shapes.steps, shapes.batch)
     values = 2.0 ** np.linspace(*OCTAVES, sizes.of(3, 9, 9))
-    losses = yield np.array([[[[FromZero(NET, SGD(float(rate)), scale, depth, shapes.width, data, seed,
-                                         (f"W{MATRICES}",)) for seed in range(shapes.seeds)] for rate in values]
-                              for depth in shapes.depths] for scale in SCALES.values()], dtype=object)
+    zero = (f"W{MATRICES}",)
+    losses = yield np.array([[[[
+        StartedAtZero(NET, SGD(float(rate)), scale, depth, shapes.width, data, seed, zero)
+        for seed in range(shapes.seeds)] for rate in values] for depth in shapes.depths] for scale in SCALES.values()],
+        dtype=object)
     parts = {"early": slices(losses)[0], "late": slices(losses)[-1]}
     found = {f"{name}, {part}": Curve(shapes.depths, values, one)
              for part, several in parts.items() for name, one in zip(SCALES, several)}
-    picture, axes = panels(2, 2)
+    picture, axes = picture_of_panels(2, 2)
     for axis, (name, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, name)
     legend(axes[1])

@@ -11,7 +11,7 @@ import numpy as np
 from ... import SGD, DepthScaling, ResNet, Task, methods, oo, tasks, train
 from ..estimates import Estimate, all_of, jackknife
 from ..figure import Conclusion, Drawing, Sizes, computed
-from ..panels import COLORS, curves, legend, panels, shade, spread
+from ..panels import COLORS, curves, legend, picture_of_panels, shade, spread
 
 NET, OPT, SCALE = ResNet(), SGD(0.3), DepthScaling()
 INSTEAD = ("linear networks on digits, with exact limits, for convolutions on CIFAR-10 and their widest and "
@@ -48,7 +48,7 @@ class Outputs:
         return float(np.log2(far / near))
 
     def variance(self, found: np.ndarray) -> np.ndarray:
-        """Of seeds around their mean, (widths, depths)."""
+        """The variance of seeds around their mean, (widths, depths)."""
         return found.var(axis=0, ddof=1).mean(axis=-1)
 
     def bias(self, found: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ def power(x: Sequence[float], y: np.ndarray) -> float:
           INSTEAD)
 def _(sizes: Sizes) -> Drawing:
     all_ = outputs(sizes)
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     losses = all_.losses(all_.found[:, -1])  # (seeds, depths, steps)
     limit = all_.losses(all_.limit)
     for k, depth in enumerate(all_.depths):
@@ -118,7 +118,7 @@ def _(sizes: Sizes) -> Drawing:
           "means over seeds", INSTEAD)
 def _(sizes: Sizes) -> Drawing:
     all_ = outputs(sizes)
-    picture, axes = panels(3)
+    picture, axes = picture_of_panels(3)
     square = (all_.found - all_.found.mean(axis=0)) ** 2 * len(all_.found) / (len(all_.found) - 1)
     around = np.moveaxis(square.mean(axis=-1), 0, -1)  # (widths, depths, seeds)
     error = np.moveaxis(all_.error(all_.found), 0, -1)

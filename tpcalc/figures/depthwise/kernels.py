@@ -10,7 +10,7 @@ import numpy as np
 from ... import SGD, DepthScaling, ResNet, Task, kernel_fn, methods, oo, train
 from ..estimates import over_seeds
 from ..figure import Conclusion, Drawing, Sizes, computed
-from ..panels import COLORS, curves, legend, panels, shade
+from ..panels import COLORS, curves, legend, picture_of_panels, shade
 
 NEAR = 0.3  # how far a power may be off that is called 1 or 2
 STEP = Task(np.ones(2), np.ones(2))  # one input, seen twice: before a step and after it
@@ -26,7 +26,7 @@ def _(sizes: Sizes) -> Drawing:
     found = np.array([kernels_at(depth, turned) for depth in depths])
     limit = kernels_at(oo, turned)
     squares = np.mean((found - limit) ** 2, axis=1)
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     for k, (depth, kernel) in enumerate(zip(depths, found)):
         axes[0].plot(angles, kernel, color=shade(k, len(depths)), label=f"L = {depth}")
     axes[0].plot(angles, limit, "k--", label="limit")
@@ -56,7 +56,7 @@ def _(sizes: Sizes) -> Drawing:
     limit = profiles(times, oo, oo)  # (before and change, times)
     found = np.array([[profiles(times, depth, width, seed) for seed in range(seeds)] for depth in depths])
     wide = np.array([profiles(times, depth, oo) for depth in depths])
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     for k, (axis, title) in enumerate(zip(axes, ("kernels before training", "changes by one step"))):
         for j, depth in enumerate(depths):
             mean = found[j, :, k].mean(axis=0)

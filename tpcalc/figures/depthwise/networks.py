@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ... import SGD, DepthScaling, Parametrization, ResNet
 from ..figure import Sizes
-from ..trainings import Training
+from ..trainings import RealTraining
 
 NET = ResNet("relu", "pre_nonlin", train_embedding_readout=True)
 OURS, MUP, STANDARD, STANDARD_DEEP = "muP and 1/sqrt(L)", "muP", "standard", "standard and 1/sqrt(L)"
@@ -40,10 +40,10 @@ class Shapes:
                    sizes.of(2, 8, 8), sizes.of(4, 80, EPOCHS_20), sizes.of(4, 32, 64))
 
     def one(self, depth: int, width: int, seed: int, opt: Any, scale: Any = SCALES[OURS], net: ResNet = NET,
-            richness: float = 1.0) -> Training:
+            richness: float = 1.0) -> RealTraining:
         """A training of these steps."""
         data = self.sizes.images(self.steps, self.batch)
-        return Training(net, opt, scale, depth, width, type(data)(data.source, data.steps, data.batch, richness), seed)
+        return RealTraining(net, opt, scale, depth, width, replace(data, richness=richness), seed)
 
     @property
     def pair(self) -> tuple[int, int]:

@@ -7,9 +7,9 @@ import numpy as np
 from ... import ResNet
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import Estimate, best_octaves, over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn, not_drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws, not_drawn
 from ..grids import late
-from ..panels import legend, panels
+from ..panels import legend, picture_of_panels
 from .networks import INSTEAD, MUP, OURS, SCALES, Shapes
 
 NORMS = {"no norm": None, "LayerNorm": "layer"}
@@ -20,7 +20,7 @@ not_drawn("depthwise/2", "loss against learning rate over depths with BatchNorm:
 not_drawn("depthwise/B5", "loss against learning rate over depths: ResNets with BatchNorm", BATCH_NORM)
 
 
-@drawn("depthwise/B4", "loss against learning rate over depths, with LayerNorm and without, with branches of 1/sqrt(L) "
+@draws("depthwise/B4", "loss against learning rate over depths, with LayerNorm and without, with branches of 1/sqrt(L) "
        "and without", INSTEAD.replace("h + W phi(h)", "of two matrices a block"))
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
@@ -29,14 +29,14 @@ def _(sizes: Sizes) -> Asked:
         "relu", "mlp", norm=NORMS[norm], train_embedding_readout=True)) for scale in (MUP, OURS) for norm in NORMS}
     losses = late((yield np.stack([trainings for _, trainings in asked.values()])))
     found = {key: Curve(shapes.depths, values, one) for (key, (values, _)), one in zip(asked.items(), losses)}
-    picture, axes = panels(len(NORMS), 2)
+    picture, axes = picture_of_panels(len(NORMS), 2)
     for axis, (key, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, ", ".join(key))
     legend(axes[1])
     for axis in axes[::2]:
         axis.set_ylabel("training loss")
-    less = spread(found[MUP, "no norm"]) - spread(found[MUP, "LayerNorm"])
-    reliable = spread(found[MUP, "LayerNorm"]) - spread(found[OURS, "LayerNorm"])
+    less = spread_of_rates(found[MUP, "no norm"]) - spread_of_rates(found[MUP, "LayerNorm"])
+    reliable = spread_of_rates(found[MUP, "LayerNorm"]) - spread_of_rates(found[OURS, "LayerNorm"])
     return Drawing(picture, numbers({", ".join(key): curve for key, curve in found.items()}), (
         Conclusion("under muP best rates vary less over depths with LayerNorm than without", f"by {less} octaves less",
                    less.above(0)),
@@ -45,7 +45,7 @@ def _(sizes: Sizes) -> Asked:
         *(found[OURS, norm].stays(f"{OURS} with {norm}") for norm in NORMS)))
 
 
-def spread(curve: Curve) -> Estimate:
+def spread_of_rates(curve: Curve) -> Estimate:
     """The standard deviation of best rates over depths, in octaves."""
     octaves, ends = zip(*(best_octaves(curve.values, one) for one in curve.losses))
     return over_seeds(np.std(octaves, axis=0, ddof=1), any(ends))

@@ -9,9 +9,9 @@ import numpy as np
 from ... import SGD
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import late, slices
-from ..panels import COLORS, legend, panels
+from ..panels import COLORS, legend, picture_of_panels
 from .networks import INSTEAD, OURS, SCALES, Shapes
 
 RATE = 0.5
@@ -45,7 +45,7 @@ def same_dynamics(what: str, losses: np.ndarray) -> Conclusion:
                       f"depths differ by {over_seeds(by_depth)}, settings by {over_seeds(by_setting)}", closer.above(0))
 
 
-@drawn("depthwise/4", "losses over steps at two depths: momenta, and feature learning rates mu_0", INSTEAD)
+@draws("depthwise/4", "losses over steps at two depths: momenta, and feature learning rates mu_0", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
     depths = shapes.pair
@@ -54,27 +54,27 @@ def _(sizes: Sizes) -> Asked:
         for depth in depths] for one in MOMENTA], [[[
             shapes.one(depth, shapes.width, seed, SGD(RATE * one**2), richness=one) for seed in range(shapes.seeds)]
             for depth in depths] for one in RICHNESS]], dtype=object)
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     draw_dynamics(axes[0], [f"momentum {one:g}" for one in MOMENTA], depths, losses[0])
     draw_dynamics(axes[1], [f"mu_0 = {one:g}" for one in RICHNESS], depths, losses[1])
     return Drawing(picture, {"depths": depths, "momenta": MOMENTA, "mu_0": RICHNESS, "losses": losses}, (
         same_dynamics("momentum", losses[0]), same_dynamics("mu_0", losses[1])))
 
 
-@drawn("depthwise/B8", "losses over steps at two depths and several weight decays", INSTEAD)
+@draws("depthwise/B8", "losses over steps at two depths and several weight decays", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
     depths = shapes.pair
     losses = yield np.array([[[
         shapes.one(depth, shapes.width, seed, SGD(RATE, weight_decay=one, decoupled=True))
         for seed in range(shapes.seeds)] for depth in depths] for one in DECAYS], dtype=object)
-    picture, axes = panels(1)
+    picture, axes = picture_of_panels(1)
     draw_dynamics(axes[0], [f"decay {one:g}" for one in DECAYS], depths, losses)
     return Drawing(picture, {"depths": depths, "decays": DECAYS, "losses": losses}, (
         same_dynamics("weight decay", losses),))
 
 
-@drawn("depthwise/B3", "losses over steps at two depths and four learning rates; the best rate early and late",
+@draws("depthwise/B3", "losses over steps at two depths and four learning rates; the best rate early and late",
        INSTEAD + "; perceptrons for the vision transformers of panels (b) and (c), too")
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
@@ -83,7 +83,7 @@ def _(sizes: Sizes) -> Asked:
     losses = yield trainings
     parts = slices(losses)
     early, end = Curve(depths, values, parts[1]), Curve(depths, values, parts[-1])
-    picture, axes = panels(3)
+    picture, axes = picture_of_panels(3)
     shown = [k for k, rate in enumerate(values) if float(rate) in RATES] or [0, 1]
     draw_dynamics(axes[0], [f"rate {values[k]:g}" for k in shown], depths, np.moveaxis(losses[:, shown], 0, 1))
     for axis, curve, title in zip(axes[1:], (early, end), ("second part of four", "last part")):
@@ -96,7 +96,7 @@ def _(sizes: Sizes) -> Asked:
         end.stays(OURS)))
 
 
-@drawn("depthwise/B6", "losses over steps for several learning rates and depths, SGD with momentum; best rates",
+@draws("depthwise/B6", "losses over steps for several learning rates and depths, SGD with momentum; best rates",
        INSTEAD.replace("CIFAR-10", "ImageNet"))
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
@@ -104,7 +104,7 @@ def _(sizes: Sizes) -> Asked:
                                      momentum=0.9)
     losses = yield trainings
     curve = Curve(shapes.depths, values, late(losses))
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     depths, first = shapes.pair, len(values) // 3
     shown = range(first, min(first + 3, len(values)))
     several = np.moveaxis(losses[[shapes.depths.index(depth) for depth in depths]][:, list(shown)], 0, 1)

@@ -6,18 +6,18 @@ import numpy as np
 
 from ... import Adam, DepthScaling, Transformer
 from ..curve import Curve, draw_curve, numbers
-from ..figure import Asked, Drawing, Sizes, drawn
+from ..figure import Asked, Drawing, Sizes, draws
 from ..grids import EPS, late
 from ..images import Patches
-from ..panels import legend, panels
-from ..trainings import Training
+from ..panels import legend, picture_of_panels
+from ..trainings import RealTraining
 
 RATES = (-5, 1)  # powers of 2
 PANELS = {"LayerNorm": ("layer", DepthScaling(0, 0)), "1/sqrt(L)": (None, DepthScaling("1/2", 0)),
           "LayerNorm, 1/sqrt(L)": ("layer", DepthScaling("1/2", 0))}
 
 
-@drawn("depthwise/3", "loss against learning rate over depths: vision transformers with LayerNorm, branches of "
+@draws("depthwise/3", "loss against learning rate over depths: vision transformers with LayerNorm, branches of "
        "1/sqrt(L), and both, Adam", "digits of 16 patches for Tiny ImageNet and ImageNet, width 16, depths 2 to 8, "
        "50 steps of 8 images; every patch predicts the label, queries are drawn, rates are constant")
 def _(sizes: Sizes) -> Asked:
@@ -28,11 +28,11 @@ def _(sizes: Sizes) -> Asked:
     nets = {name: Transformer(heads, head_dim, data.positions, norm, phi="gelu", causal=False, scale_power=1,
                               train_embedding_readout=True) for name, (norm, _) in PANELS.items()}
     losses = late((yield np.array([[[[
-        Training(nets[name], Adam(float(rate), eps=EPS), scale, depth, heads * head_dim, data, seed)
+        RealTraining(nets[name], Adam(float(rate), eps=EPS), scale, depth, heads * head_dim, data, seed)
         for seed in range(seeds)] for rate in values] for depth in depths] for name, (_, scale) in PANELS.items()],
         dtype=object))) / data.positions
     found = {name: Curve(depths, values, one) for name, one in zip(PANELS, losses)}
-    picture, axes = panels(len(found))
+    picture, axes = picture_of_panels(len(found))
     for axis, (name, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, name)
     axes[0].set_ylabel("training loss of a patch")

@@ -6,9 +6,9 @@ import numpy as np
 
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import best_loss, over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import late
-from ..panels import curves, legend, panels
+from ..panels import curves, legend, picture_of_panels
 from .networks import INSTEAD, MUP, OURS, SCALES, STANDARD, STANDARD_DEEP, Shapes
 
 OCTAVES = (-6, 4)
@@ -25,7 +25,7 @@ def across(sizes: Sizes, names: tuple[str, ...], kept: dict[tuple[str, str], boo
     found = {(name, size): curve for name, one in zip(names, losses) for size, curve in (
         (DEPTH, Curve(shapes.depths, values, one[:cut])),
         (WIDTH, Curve(shapes.widths, values, one[cut:], letter="n")))}
-    picture, axes = panels(2, len(names))
+    picture, axes = picture_of_panels(2, len(names))
     for axis, ((name, size), curve) in zip(axes, found.items()):
         draw_curve(axis, curve, f"{name}, {size}")
         legend(axis)
@@ -36,20 +36,20 @@ def across(sizes: Sizes, names: tuple[str, ...], kept: dict[tuple[str, str], boo
     return Drawing(picture, numbers({" ".join(key): curve for key, curve in found.items()}), tuple(judged))
 
 
-@drawn("depthwise/1", "loss against learning rate over depths and widths: muP with branches of 1/sqrt(L), muP alone",
+@draws("depthwise/1", "loss against learning rate over depths and widths: muP with branches of 1/sqrt(L), muP alone",
        INSTEAD)
 def _(sizes: Sizes) -> Asked:
     return (yield from across(sizes, (OURS, MUP), {(OURS, DEPTH): True, (OURS, WIDTH): True, (MUP, WIDTH): True,
                                                    (MUP, DEPTH): False}))
 
 
-@drawn("depthwise/B2", "the same of standard parametrizations: with branches of 1/sqrt(L) and without", INSTEAD)
+@draws("depthwise/B2", "the same of standard parametrizations: with branches of 1/sqrt(L) and without", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     return (yield from across(sizes, (STANDARD, STANDARD_DEEP), {
         (STANDARD, WIDTH): False, (STANDARD, DEPTH): False, (STANDARD_DEEP, WIDTH): False}))
 
 
-@drawn("depthwise/B1", "loss at the best learning rate against the number of parameters, by depth and width", INSTEAD)
+@draws("depthwise/B1", "loss at the best learning rate against the number of parameters, by depth and width", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
     depths = sizes.of((1, 2, 4), (1, 2, 4, 8, 16), shapes.depths)
@@ -59,7 +59,7 @@ def _(sizes: Sizes) -> Asked:
     least = np.array([[best_loss(one) for one in row] for row in losses])  # (depths, widths, seeds)
     inputs, outputs = shapes.one(1, 1, 0, None).data.task(0).d_in, shapes.one(1, 1, 0, None).data.task(0).d_out
     parameters = np.array([[depth * n**2 + n * (inputs + outputs) for n in widths] for depth in depths], dtype=float)
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     for k, depth in enumerate(depths):
         axes[0].plot(parameters[k], least[k].mean(axis=-1), ".-", label=f"L = {depth}")
     same = float(np.exp(np.mean(np.log([parameters[:, 0].max(), parameters[:, -1].min()]))))

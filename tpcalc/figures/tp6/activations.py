@@ -9,9 +9,9 @@ import numpy as np
 from ... import ResNet
 from ..curve import Curve, draw_curve
 from ..estimates import Estimate, best_loss, negation, over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, late
-from ..panels import COLORS, curves, legend, panels
+from ..panels import COLORS, curves, legend, picture_of_panels
 from .rates import ALL, MUP, SMALL
 
 RATES, MULTIPLIERS = (-3, 1), (0.5, 1.0, 2.0)
@@ -33,21 +33,21 @@ def worse(one: np.ndarray, other: np.ndarray) -> Estimate:
     return over_seeds(one[-1] - other[-1])
 
 
-@drawn("tp6/3", "W phi(x): loss against learning rate; least loss over rates and multipliers beside phi(W x)'s", SMALL)
+@draws("tp6/3", "W phi(x): loss against learning rate; least loss over rates and multipliers beside phi(W x)'s", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid = Grid.of(sizes, RATES)
     names = {"W phi(x)": ResNet("relu", "pre_nonlin"), "phi(W x)": ResNet("relu")}
     losses = late((yield np.stack([tuned(grid, net) for net in names.values()])))
     before, after = map(least, losses)
     curve = Curve(grid.depths, grid.values, losses[0][MULTIPLIERS.index(1.0)])
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     draw_curve(axes[0], curve, f"W phi(x), {MUP}")
     axes[0].set_ylabel("training loss")
     legend(axes[0])
     compare(axes[1], grid, {"W phi(x)": before, "phi(W x)": after})
     first = next(k for k, depth in enumerate(grid.depths) if depth >= min(ENOUGH, max(grid.depths) // 2))
     gain = over_seeds(before[first] - before[-1])
-    return Drawing(picture, said(grid, dict(zip(names, losses))), (
+    return Drawing(picture, losses_of_grid(grid, dict(zip(names, losses))), (
         curve.stays(MUP + " with W phi(x)"),
         Conclusion(f"with W phi(x) more than {grid.depths[first]} layers gain nothing",
                    f"the least loss falls by {gain}", negation(gain.above(0))),
@@ -55,16 +55,16 @@ def _(sizes: Sizes) -> Asked:
                    worse(before, after).above(0))))
 
 
-@drawn("tp6/4", "least loss over rates and multipliers against depth: relu and absolute values", SMALL)
+@draws("tp6/4", "least loss over rates and multipliers against depth: relu and absolute values", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid = Grid.of(sizes, RATES)
     names = {"relu": ResNet("relu"), "abs": ResNet("abs")}
     losses = late((yield np.stack([tuned(grid, net) for net in names.values()])))
     found = {name: least(one) for name, one in zip(names, losses)}
-    picture, axes = panels(1)
+    picture, axes = picture_of_panels(1)
     compare(axes[0], grid, found)
     less = worse(found["relu"], found["abs"])
-    return Drawing(picture, said(grid, dict(zip(names, losses))), (
+    return Drawing(picture, losses_of_grid(grid, dict(zip(names, losses))), (
         Conclusion("absolute values train to lower losses than relu in the deepest network", f"lower by {less}",
                    less.above(0)),))
 
@@ -76,6 +76,6 @@ def compare(axis: Any, grid: Grid, found: dict[str, np.ndarray]) -> None:
     legend(axis)
 
 
-def said(grid: Grid, losses: dict[str, np.ndarray]) -> dict[str, Any]:
+def losses_of_grid(grid: Grid, losses: dict[str, np.ndarray]) -> dict[str, Any]:
     """What was drawn: losses by name, (multipliers, depths, rates, seeds)."""
     return {**grid.said(), "multipliers": MULTIPLIERS, "depths": grid.depths, "rates": grid.values, "losses": losses}

@@ -9,20 +9,20 @@ import numpy as np
 
 from ... import ResNet, train
 from ..estimates import Estimate, all_of, over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, adam, scaling
-from ..panels import curves, legend, panels, shade
-from ..trainings import Training
+from ..panels import curves, legend, picture_of_panels, shade
+from ..trainings import RealTraining
 from .rates import ALL, MUP, ODE, SMALL
 
 FROM = 0.25  # the layer time from which features are compared
 RATE = 0.5
-HALF = (0.35, 0.65)  # what is called a diversity exponent of one half
+HALF = (0.35, 0.65)  # what is called a diversity power_of_distances of one half
 STYLES = (":", "--", "-")
 
 
 @dataclass(frozen=True)
-class Differences(Training):
+class FeatureDistances(RealTraining):
     """A training of which the distances of features in two layers are taken, at some steps: d(eps), Definition 5.6."""
 
     steps: tuple[int, ...] = ()
@@ -43,17 +43,17 @@ def asked(sizes: Sizes, kinds: Sequence[tuple[str, str]], steps_at: Sequence[flo
     steps = tuple(int(one * (grid.steps - 1)) for one in steps_at)
     data = sizes.images(grid.steps, grid.batch)
     return depths, eps, steps, np.array([[[
-        Differences(ResNet(phi), adam(RATE), scaling(*ALL[name]), depth, grid.width, data, seed, steps, eps)
+        FeatureDistances(ResNet(phi), adam(RATE), scaling(*ALL[name]), depth, grid.width, data, seed, steps, eps)
         for seed in range(sizes.of(2, 8, 8))] for depth in depths] for phi, name in kinds], dtype=object)
 
 
-def exponent(eps: Sequence[float], distances: np.ndarray) -> Estimate:
+def power_of_distances(eps: Sequence[float], distances: np.ndarray) -> Estimate:
     """The power of eps by which distances, (seeds, eps), grow."""
     return over_seeds(np.polyfit(np.log(eps), np.log(distances).T, 1)[0])
 
 
-def draw(axis: Any, eps: Sequence[float], distances: np.ndarray, depths: Sequence[int], power: float, title: str
-         ) -> None:
+def draw_distances(axis: Any, eps: Sequence[float], distances: np.ndarray, depths: Sequence[int], power: float,
+                   title: str) -> None:
     """A panel: distances (depths, seeds, eps) over eps^power, 1 at the least eps."""
     scaled = distances / np.power(eps, power)
     scaled = np.moveaxis(scaled / scaled[..., :1], 1, -1)
@@ -62,18 +62,18 @@ def draw(axis: Any, eps: Sequence[float], distances: np.ndarray, depths: Sequenc
     legend(axis)
 
 
-@drawn("tp6/18", "distances of features at layer times 1/4 and 1/4 + eps after training: Depth-muP and ODE", SMALL)
+@draws("tp6/18", "distances of features at layer times 1/4 and 1/4 + eps after training: Depth-muP and ODE", SMALL)
 def _(sizes: Sizes) -> Asked:
     names = (MUP, ODE)
     depths, eps, steps, trainings = asked(sizes, [("relu", name) for name in names], (1.0,))
     found = yield trainings  # (scalings, depths, seeds, eps)
-    picture, axes = panels(len(names))
+    picture, axes = picture_of_panels(len(names))
     for axis, name, one in zip(axes, names, found):
-        draw(axis, eps, one, depths, 0.0, name)
+        draw_distances(axis, eps, one, depths, 0.0, name)
         for power in (0.5, 1.0):
             axis.plot(eps, (np.array(eps) / eps[0]) ** power, ":", color="0.6")
     axes[0].set_ylabel("d(eps), 1 at the least eps")
-    powers = [[exponent(eps, at) for at in one] for one in found]
+    powers = [[power_of_distances(eps, at) for at in one] for one in found]
     mup, ode = (", ".join(f"{one} at L = {depth}" for depth, one in zip(depths, several)) for several in powers)
     grows = powers[1][-1] - powers[1][0]
     return Drawing(picture, {"depths": depths, "eps": eps, "step": steps, "distances": found}, (
@@ -85,7 +85,7 @@ def _(sizes: Sizes) -> Asked:
 def draw_steps(kinds: Sequence[str], eps: Sequence[float], depths: Sequence[int], steps: Sequence[int],
                found: np.ndarray) -> Any:
     """A panel a kind: distances over eps^(1/2) at all steps, found (kinds, depths, seeds, steps, eps)."""
-    picture, axes = panels(len(kinds))
+    picture, axes = picture_of_panels(len(kinds))
     for axis, name, one in zip(axes, kinds, found):
         for style, t, k in zip(STYLES, steps, range(len(steps))):
             for j, depth in enumerate(depths):
@@ -104,11 +104,12 @@ def at_steps(sizes: Sizes, kinds: Sequence[tuple[str, str]]) -> Any:
     depths, eps, steps, trainings = asked(sizes, kinds, (0.1, 0.5, 1.0))
     found = yield trainings
     found = found.reshape(*found.shape[:-1], len(steps), len(eps))
-    powers = np.array([[[exponent(eps, one[:, k]) for k in range(len(steps))] for one in several] for several in found])
+    powers = np.array([[[power_of_distances(eps, one[:, k]) for k in range(len(steps))] for one in several]
+                       for several in found])
     return depths, eps, steps, found, powers
 
 
-@drawn("tp6/19", "the same over eps^(1/2), early and late in training", SMALL)
+@draws("tp6/19", "the same over eps^(1/2), early and late in training", SMALL)
 def _(sizes: Sizes) -> Asked:
     names = (MUP, ODE)
     depths, eps, steps, found, powers = yield from at_steps(sizes, [("relu", name) for name in names])
@@ -120,7 +121,7 @@ def _(sizes: Sizes) -> Asked:
         for how, several in (("in training", with_t), ("with depth", with_depth)) for name, one in zip(names, several)))
 
 
-@drawn("tp6/20", "the same of relu and absolute values under Depth-muP", SMALL)
+@draws("tp6/20", "the same of relu and absolute values under Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
     kinds = ("relu", "abs")
     depths, eps, steps, found, powers = yield from at_steps(sizes, [(phi, MUP) for phi in kinds])

@@ -9,7 +9,7 @@ import numpy as np
 from ... import SGD, DepthScaling, ResNet, Run, Task, methods, oo, tasks, train
 from ..estimates import Estimate, over_seeds
 from ..figure import Conclusion, Drawing, Sizes, computed
-from ..panels import curves, legend, panels, shade
+from ..panels import curves, legend, picture_of_panels, shade
 
 TIMES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STEPS = (0, 4, 9)  # the 1st, 5th and 10th
@@ -36,9 +36,9 @@ def order_of(sizes: tuple[int, ...], errors: np.ndarray) -> Estimate:
     return over_seeds(powers)
 
 
-def draw(sizes: tuple[int, ...], found: np.ndarray, limit: np.ndarray, label: str) -> Any:
+def draw_features(sizes: tuple[int, ...], found: np.ndarray, limit: np.ndarray, label: str) -> Any:
     """A panel a step: sizes of features, (sizes, steps, times, seeds), against width or depth, and their limits."""
-    picture, axes = panels(len(STEPS))
+    picture, axes = picture_of_panels(len(STEPS))
     for k, (axis, t) in enumerate(zip(axes, STEPS)):
         curves(axis, sizes, np.moveaxis(found[:, k], 1, 0), [f"layer time {time:g}" for time in TIMES])
         for j, value in enumerate(limit[k]):
@@ -59,7 +59,7 @@ def _(sizes: Sizes) -> Drawing:
     errors = np.sqrt(np.mean((found - limit) ** 2, axis=(2, 3)))  # (widths, seeds)
     power, last = order_of(widths, errors), over_seeds(errors[-1] / np.sqrt(np.mean(limit**2)))
     return Drawing(
-        draw(widths, np.moveaxis(found, 1, -1), limit, "width"),
+        draw_features(widths, np.moveaxis(found, 1, -1), limit, "width"),
         {"widths": widths, "depth": depth, "limit": limit, "found": found},
         (Conclusion("finite networks come ever closer to the recursion of infinite width",
                     f"distances go like n^({power}); {100 * last.value:.1f}% of the features' size at n = {widths[-1]}",
@@ -76,7 +76,7 @@ def _(sizes: Sizes) -> Drawing:
     power = order_of(depths, moved.reshape(len(depths), -1))
     last = float(np.max(np.abs(found[-1] / limit - 1)))
     return Drawing(
-        draw(depths, found[..., None], limit, "depth"), {"depths": depths, "limit": limit, "found": found},
+        draw_features(depths, found[..., None], limit, "depth"), {"depths": depths, "limit": limit, "found": found},
         (Conclusion("sizes of features converge as the depth grows",
                     f"distances to infinite depth go like L^({power}); at most {100 * last:.2g}% at L = {depths[-1]}",
                     power.within(*ORDER)),))

@@ -10,9 +10,9 @@ import numpy as np
 from ... import ResNet
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import all_of, best_octaves
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import BASE, Grid, adam, late, scaling, slices
-from ..panels import legend, panels
+from ..panels import legend, picture_of_panels
 from .rates import ALL, MUP, SMALL
 
 NET = ResNet("relu")
@@ -30,22 +30,22 @@ def swept(sizes: Sizes) -> Generator[np.ndarray, np.ndarray, tuple[Grid, np.ndar
     return grid, found
 
 
-@drawn("tp6/14", "loss against the block multiplier at growing depths: Depth-muP", SMALL)
+@draws("tp6/14", "loss against the block multiplier at growing depths: Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid, losses = yield from swept(sizes)
     curve = Curve(grid.depths, grid.values, late(losses), WHAT)
-    picture, axes = panels(1)
+    picture, axes = picture_of_panels(1)
     draw_curve(axes[0], curve, MUP)
     axes[0].set_ylabel("training loss")
     legend(axes[0])
     return Drawing(picture, {**grid.said(), **numbers({MUP: curve})}, (curve.stays(MUP), curve.improves(MUP)))
 
 
-@drawn("tp6/24", "loss against the block multiplier in four parts of the training: Depth-muP", SMALL)
+@draws("tp6/24", "loss against the block multiplier in four parts of the training: Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid, losses = yield from swept(sizes)
     found = {f"part {k}": Curve(grid.depths, grid.values, part, WHAT) for k, part in enumerate(slices(losses), start=1)}
-    picture, axes = panels(len(found))
+    picture, axes = picture_of_panels(len(found))
     for axis, (part, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, part)
     axes[0].set_ylabel("training loss")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import phase_diagram
 from ..figure import Conclusion, Drawing, Sizes, computed
-from ..panels import panels
+from ..panels import picture_of_panels
 
 WANTED = {"stable_in_training": True, "nontrivial": True, "faithful_in_training": True, "feature_learning": True,
           "redundant": False}
@@ -13,7 +13,7 @@ WANTED = {"stable_in_training": True, "nontrivial": True, "faithful_in_training"
 @computed("tp6/1", "what scalings do in the plane of alpha and gamma", "derived from the recursion of linear networks")
 def _(sizes: Sizes) -> Drawing:
     plane = phase_diagram()
-    picture, axes = panels(1)
+    picture, axes = picture_of_panels(1)
     picture.set_size_inches(7.2, 5.4)  # the regions have their names written into them
     plane.plot(axes[0])
     wanted = [region for region in plane.regions if WANTED.items() <= region.flags.items()]

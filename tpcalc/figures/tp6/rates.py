@@ -9,24 +9,24 @@ import numpy as np
 from ... import ResNet
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import all_of
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, late, slices
-from ..panels import legend, panels
+from ..panels import legend, picture_of_panels
 
 SMALL = "digits for CIFAR-10, width 64 for 256, depths 4 to 64 for 8 to 1024, 80 steps of 32 images for 50 epochs of 64"
+OCTAVES = (-6, 2)
 Scaled = dict[str, tuple[float, float]]
 MUP, BRANCHES, STANDARD = "Depth-muP (1/2, 1/2)", "branches alone (1/2, 0)", "standard (0, 0)"
 STANDARD_RATES, ODE = "standard, rates over L (0, 1)", "ODE (1, 0)"
 ALL: Scaled = {MUP: (0.5, 0.5), BRANCHES: (0.5, 0), STANDARD: (0, 0), STANDARD_RATES: (0, 1), ODE: (1, 0)}
 
 
-def compared(sizes: Sizes, net: ResNet, names: tuple[str, ...], octaves: tuple[float, float] = (-6, 2)
-             ) -> Asked:
+def scalings_compared(sizes: Sizes, net: ResNet, names: tuple[str, ...]) -> Asked:
     """Curves of several scalings side by side, and what is concluded of each by its name."""
-    grid = Grid.of(sizes, octaves)
+    grid = Grid.of(sizes, OCTAVES)
     losses = yield np.stack([grid.rates(net, *ALL[name]) for name in names])
     found = {name: Curve(grid.depths, grid.values, late(one)) for name, one in zip(names, losses)}
-    picture, axes = panels(len(names))
+    picture, axes = picture_of_panels(len(names))
     for axis, (name, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, name)
     axes[0].set_ylabel("training loss")
@@ -47,34 +47,34 @@ def paper_says(name: str, curve: Curve) -> tuple[Conclusion, ...]:
     return curve.moves(name),
 
 
-@drawn("tp6/2", "loss against learning rate at growing depths: Depth-muP and both standard parametrizations", SMALL)
+@draws("tp6/2", "loss against learning rate at growing depths: Depth-muP and both standard parametrizations", SMALL)
 def _(sizes: Sizes) -> Asked:
-    return (yield from compared(sizes, ResNet("relu"), (MUP, STANDARD_RATES, STANDARD)))
+    return (yield from scalings_compared(sizes, ResNet("relu"), (MUP, STANDARD_RATES, STANDARD)))
 
 
-@drawn("tp6/11", "loss against learning rate at growing depths: Depth-muP, branches scaled alone, standard", SMALL)
+@draws("tp6/11", "loss against learning rate at growing depths: Depth-muP, branches scaled alone, standard", SMALL)
 def _(sizes: Sizes) -> Asked:
-    return (yield from compared(sizes, ResNet("relu"), (MUP, BRANCHES, STANDARD)))
+    return (yield from scalings_compared(sizes, ResNet("relu"), (MUP, BRANCHES, STANDARD)))
 
 
-@drawn("tp6/12", "loss against learning rate at growing depths: the ODE scaling beside Depth-muP", SMALL)
+@draws("tp6/12", "loss against learning rate at growing depths: the ODE scaling beside Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
-    return (yield from compared(sizes, ResNet("relu"), (MUP, ODE)))
+    return (yield from scalings_compared(sizes, ResNet("relu"), (MUP, ODE)))
 
 
-@drawn("tp6/13", "the same with absolute values and LayerNorm: Depth-muP and branches scaled alone", SMALL)
+@draws("tp6/13", "the same with absolute values and LayerNorm: Depth-muP and branches scaled alone", SMALL)
 def _(sizes: Sizes) -> Asked:
-    return (yield from compared(sizes, ResNet("abs", norm="layer"), (MUP, BRANCHES)))
+    return (yield from scalings_compared(sizes, ResNet("abs", norm="layer"), (MUP, BRANCHES)))
 
 
 def over_time(name: str) -> Callable[[Sizes], Asked]:
     """The curves of one scaling in four parts of the training."""
     def asks(sizes: Sizes) -> Asked:
-        grid = Grid.of(sizes, (-6, 2))
+        grid = Grid.of(sizes, OCTAVES)
         parts = slices((yield grid.rates(ResNet("relu"), *ALL[name])))
         found = {f"part {k} of {len(parts)}": Curve(grid.depths, grid.values, part)
                  for k, part in enumerate(parts, start=1)}
-        picture, axes = panels(len(found))
+        picture, axes = picture_of_panels(len(found))
         for axis, (part, curve) in zip(axes, found.items()):
             draw_curve(axis, curve, part)
         axes[0].set_ylabel("training loss")
@@ -88,5 +88,5 @@ def over_time(name: str) -> Callable[[Sizes], Asked]:
 
 
 for _key, _name in (("tp6/21", MUP), ("tp6/22", STANDARD_RATES), ("tp6/23", STANDARD)):
-    drawn(_key, f"loss against learning rate in four parts of the training: {_name}", SMALL)(
+    draws(_key, f"loss against learning rate in four parts of the training: {_name}", SMALL)(
         over_time(_name))

@@ -9,11 +9,11 @@ import numpy as np
 from ... import Adam, DepthScaling, Transformer, schedule
 from ..curve import Curve, draw_curve, numbers
 from ..estimates import Estimate, best_loss, over_seeds, shift
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import EPS, slices
 from ..images import Characters
-from ..panels import COLORS, curves, legend, panels
-from ..trainings import Training
+from ..panels import COLORS, curves, legend, picture_of_panels
+from ..trainings import RealTraining
 
 INSTEAD = ("a causal transformer with LayerNorm of width 32 on help texts of Python for Megatron on Common Crawl, "
            "depths 2 to 16, 80 steps of 8 sequences of 8 characters for 3900 of 256 of 4096 tokens")
@@ -41,11 +41,11 @@ class Language:
         data = Characters(self.sizes.of(4, 80, FULL_STEPS), self.sizes.of(2, 8, 256), self.sizes.of(2, 8, 128))
         net = Transformer(heads, head_dim, data.positions, norm="layer", phi="gelu")
 
-        def one(depth: int, value: float, seed: int) -> Training:
+        def one(depth: int, value: float, seed: int) -> RealTraining:
             lr, branch = (value, 1.0) if rate is None else (rate, value)
             steps = schedule(lr, data.steps, max(1, int(WARMUP * data.steps)), "cosine")
-            return Training(net, Adam(tuple(float(r) for r in steps), eps=EPS), DepthScaling(0.5, gamma, branch), depth,
-                            heads * head_dim, data, seed)
+            opt = Adam(tuple(float(r) for r in steps), eps=EPS)
+            return RealTraining(net, opt, DepthScaling(0.5, gamma, branch), depth, heads * head_dim, data, seed)
 
         return np.array([[[one(depth, float(value), seed) for seed in range(self.sizes.of(2, 4, 4))]
                           for value in values] for depth in self.depths], dtype=object)
@@ -55,7 +55,7 @@ class Language:
         return [part / self.sizes.of(2, 8, 128) for part in slices(losses)]
 
 
-@drawn("tp6/15", "loss against the block multiplier and against the learning rate: transformers of growing depth",
+@draws("tp6/15", "loss against the block multiplier and against the learning rate: transformers of growing depth",
        INSTEAD)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
@@ -65,7 +65,7 @@ def _(sizes: Sizes) -> Asked:
     by_branch = language.per_character((yield language.trainings(0.5, multipliers, rate)))[-1]
     found = {"multiplier": Curve(language.depths, multipliers, by_branch, "block multiplier"),
              "rate": Curve(language.depths, language.rates, by_rate)}
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     for axis, curve in zip(axes, found.values()):
         draw_curve(axis, curve, "")
     axes[0].set_ylabel("training loss of a character")
@@ -88,13 +88,13 @@ def sensitivity(losses: np.ndarray) -> Estimate:
     return over_seeds(np.mean(off, axis=0))
 
 
-@drawn("tp6/16", "least loss of transformers against depth, early and late in training", INSTEAD)
+@draws("tp6/16", "least loss of transformers against depth, early and late in training", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
     parts = language.per_character((yield language.trainings(0.5, language.rates)))
     found = {name: np.array([best_loss(one) for one in part])
              for name, part in (("early", parts[0]), ("late", parts[-1]))}
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     for axis, (name, least) in zip(axes, found.items()):
         curves(axis, language.depths, least[None], [], COLORS)
         axis.set(xlabel="depth L", ylabel="least training loss of a character", title=name)
@@ -104,26 +104,26 @@ def _(sizes: Sizes) -> Asked:
         Conclusion("late, deeper transformers are better", f"the loss grows by {end}", end.below(0))))
 
 
-@drawn("tp6/17", "loss of transformers against a learning rate that no power of L divides, in the middle and at the "
+@draws("tp6/17", "loss of transformers against a learning rate that no power of L divides, in the middle and at the "
        "end of training", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
     parts = language.per_character((yield language.trainings(0, language.rates / 2)))
     found = {"middle": Curve(language.depths, language.rates / 2, parts[1]),
              "late": Curve(language.depths, language.rates / 2, parts[-1])}
-    picture, axes = panels(2)
+    picture, axes = picture_of_panels(2)
     for axis, (name, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, name)
     axes[0].set_ylabel("training loss of a character")
     legend(axes[1])
-    middle, end = (power(curve) for curve in found.values())
+    middle, end = (power_of_depth(curve) for curve in found.values())
     return Drawing(picture, numbers(found), (
         Conclusion("in the middle of training the best rate does not depend on depth", f"it goes like L^({middle})",
                    middle.within(-0.25, 0.25)),
         Conclusion("late it goes like 1/sqrt(L)", f"like L^({end})", end.within(-0.75, -0.25))))
 
 
-def power(curve: Curve) -> Estimate:
+def power_of_depth(curve: Curve) -> Estimate:
     """The power of L of the best rate, from the least to the largest depth."""
     octaves = np.log2(curve.sizes[-1] / curve.sizes[0])
     moved = shift(curve.values, curve.losses[0], curve.losses[-1])

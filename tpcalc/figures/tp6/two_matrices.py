@@ -8,10 +8,10 @@ import numpy as np
 
 from ... import DepthScaling, ResNet, methods, train
 from ..curve import Curve, draw_curve, numbers
-from ..estimates import Estimate, best_loss, over_seeds
-from ..figure import Asked, Conclusion, Drawing, Sizes, drawn
+from ..estimates import Estimate, best_loss, jackknife, over_seeds
+from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, adam, late, scaling, slices
-from ..panels import COLORS, curves, heat_map, legend, panels
+from ..panels import COLORS, curves, heat_map, legend, picture_of_panels
 from .rates import ALL, MUP, SMALL
 from .valley import valley_slope
 
@@ -25,7 +25,7 @@ def network(phi: str, matrices: int) -> ResNet:
     return ResNet(phi, "post_nonlin" if matrices == 1 else "mlp", norm=NORMS[phi])
 
 
-def compared(sizes: Sizes, phi: str, catches_up: bool) -> Asked:
+def blocks_compared(sizes: Sizes, phi: str, catches_up: bool) -> Asked:
     """Least losses of networks of as many matrices, in blocks of one and of two, early and late."""
     grid = Grid.of(sizes, (-3, 1))
     several = grid.depths if grid.depths[0] > 1 else grid.depths[1:]
@@ -33,7 +33,7 @@ def compared(sizes: Sizes, phi: str, catches_up: bool) -> Asked:
         replace(grid, depths=tuple(count // matrices for count in several)).rates(
             network(phi, matrices), *ALL[MUP], a) for a in MULTIPLIERS]) for matrices in (1, 2)])
     parts = {"early": slices(losses)[1], "late": slices(losses)[-1]}  # (blocks, multipliers, depths, rates, seeds)
-    picture, axes = panels(len(parts))
+    picture, axes = picture_of_panels(len(parts))
     gaps = {}
     for axis, (name, part) in zip(axes, parts.items()):
         least = np.array([[best_loss(one) for one in np.moveaxis(kind, 1, 0)] for kind in part])
@@ -58,24 +58,24 @@ def over_seeds_of(parts: dict[str, np.ndarray]) -> Estimate:
     return over_seeds(early[1] / early[0] - end[1] / end[0])
 
 
-@drawn("tp6/5", "least loss against the number of matrices, in blocks of one and of two: relu, early and late", SMALL)
+@draws("tp6/5", "least loss against the number of matrices, in blocks of one and of two: relu, early and late", SMALL)
 def _(sizes: Sizes) -> Asked:
-    return (yield from compared(sizes, "relu", catches_up=True))
+    return (yield from blocks_compared(sizes, "relu", catches_up=True))
 
 
-@drawn("tp6/6", "the same of absolute values with LayerNorm", SMALL)
+@draws("tp6/6", "the same of absolute values with LayerNorm", SMALL)
 def _(sizes: Sizes) -> Asked:
-    return (yield from compared(sizes, "abs", catches_up=False))
+    return (yield from blocks_compared(sizes, "abs", catches_up=False))
 
 
-@drawn("tp6/7", "loss against learning rate at growing depth, blocks of two matrices: relu, abs with LayerNorm",
+@draws("tp6/7", "loss against learning rate at growing depth, blocks of two matrices: relu, abs with LayerNorm",
        SMALL)
 def _(sizes: Sizes) -> Asked:
     grid = Grid.of(sizes, (-6, 2))
     losses = late((yield np.stack([grid.rates(network(phi, 2), *ALL[MUP]) for phi in NORMS])))
     found = {f"{phi}{' with LayerNorm' if NORMS[phi] else ''}": Curve(grid.depths, grid.values, one)
              for phi, one in zip(NORMS, losses)}
-    picture, axes = panels(len(found))
+    picture, axes = picture_of_panels(len(found))
     for axis, (name, curve) in zip(axes, found.items()):
         draw_curve(axis, curve, name)
     axes[0].set_ylabel("training loss")
@@ -84,8 +84,9 @@ def _(sizes: Sizes) -> Asked:
         curve.moves(f"1/sqrt(L) with {name}") for name, curve in found.items()))
 
 
-@drawn("tp6/8", "loss over learning rate and block multiplier at three depths, and the slope of the best sublevel "
-       "sets: two matrices a block, absolute values with LayerNorm", SMALL.replace("depths 4 to 64", "depths 2, 8 and 32"))
+@draws("tp6/8", "loss over learning rate and block multiplier at three depths, and the slope of the best sublevel "
+       "sets: two matrices a block, absolute values with LayerNorm",
+       SMALL.replace("depths 4 to 64", "depths 2, 8 and 32"))
 def _(sizes: Sizes) -> Asked:
     grid = replace(Grid.of(sizes, (-5, 2)), depths=sizes.of((1, 2), (2, 8, 32), (2, 32, 1024)))
     branches = 2.0 ** sizes.of(np.linspace(-2, 2, 3), np.arange(-4, 4), np.arange(-4, 5))
@@ -93,12 +94,12 @@ def _(sizes: Sizes) -> Asked:
     asked = [grid.rates(net, *ALL[MUP], float(a)) for a in branches]  # (multipliers, depths, rates, seeds)
     losses = np.moveaxis(late((yield np.stack(asked))), 1, 0)  # (depths, multipliers, rates, seeds)
     x, y = np.log2(grid.values), np.log2(branches)
-    picture, axes = panels(len(grid.depths))
+    picture, axes = picture_of_panels(len(grid.depths))
     slopes = []
     for axis, depth, one in zip(axes, grid.depths, losses):
         heat_map(axis, grid.values, branches, one.mean(axis=-1), ("log2 of learning rate", "log2 of multiplier"))
         axis.set_title(f"L = {depth}")
-        slopes.append(over_seeds(np.array([valley_slope(x, y, one[..., seed]) for seed in range(grid.seeds)])))
+        slopes.append(jackknife(lambda kept: valley_slope(x, y, kept.mean(axis=0)), np.moveaxis(one, -1, 0)))
     theory = [response_slope(sizes, net, depth, *best(grid, branches, one)) for depth, one in zip(grid.depths, losses)]
     less = slopes[-1] - slopes[0]
     said = ", ".join(f"{one} at L = {depth}" for depth, one in zip(grid.depths, slopes))

@@ -16,7 +16,7 @@ def valley_slope(x: np.ndarray, y: np.ndarray, losses: np.ndarray) -> float:
     >>> x = y = np.linspace(-3, 3, 7)
     >>> losses = np.exp((y[:, None] + 2 * x) ** 2 + 0.1 * x**2)
     >>> round(valley_slope(x, y, losses), 1)
-    -1.9
+    -2.0
     """
     here, there = np.meshgrid(x, y)
     values = np.log(np.where(np.isfinite(losses), losses, np.inf))
