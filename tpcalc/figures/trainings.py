@@ -37,10 +37,9 @@ class RealTraining:
 
     def problem(self, steps: int) -> Problem:
         """What is trained in the first steps."""
-        opt, task = self.opt, first_steps(self.data.task(self.seed), steps)
-        if isinstance(opt.lr, tuple):
-            opt = replace(opt, lr=opt.lr[:steps])  # type: ignore[type-var]  # all optimizers are dataclasses
-        return Problem(self.net, task, opt, self.scale, self.depth, self.width)
+        rates = self.opt.schedule(self.data.steps)[:steps]  # by step: the program is then that of all rates
+        opt = replace(self.opt, lr=tuple(map(float, rates)))  # type: ignore[type-var]  # all are dataclasses
+        return Problem(self.net, first_steps(self.data.task(self.seed), steps), opt, self.scale, self.depth, self.width)
 
     def method(self, problem: Problem) -> methods.Dense:
         """A real network, drawn by the seed."""
@@ -85,8 +84,7 @@ class StartedAtZero(RealTraining):
     zero: tuple[str, ...] = ()
 
     def method(self, problem: Problem) -> methods.Dense:
-        one_step = replace(problem, task=first_steps(problem.task, 1))
-        drawn = train(one_step, method=methods.Dense(seed=self.seed)).initial_weights()
+        drawn = train(self.problem(1), method=methods.Dense(seed=self.seed)).initial_weights()
         weights = {name: 0 * array if name in self.zero else array for name, array in drawn.items()}
         return methods.Dense(weights=weights, dtype="float32")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
 from typing import Callable
 
@@ -55,7 +55,10 @@ class Training:
 
     def program(self) -> Program:
         """The program of the training, with one scalar more, for the scale of fluctuations."""
-        return _program(self.net, self.opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
+        opt = self.opt
+        if isinstance(getattr(opt, "lr", None), tuple) and is_dataclass(opt):  # rates by step are data, not the program
+            opt = replace(opt, lr=(1.0,))  # type: ignore[type-var]
+        return _program(self.net, opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
 
     def sizes(self) -> dict[sp.Symbol, int]:
         return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {}),

@@ -216,8 +216,8 @@ def _figure(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--toy", action="store_true", help="tiny networks, in seconds, to see that it runs")
     size.add_argument("--full", action="store_true", help="the paper's sizes: for clusters")
     parser.add_argument("--data", default="digits", metavar="DATA",
-                        help="digits, a folder with CIFAR-10's data_batch_1.bin to data_batch_5.bin, or a .npz file with "
-                        "arrays images and labels")
+                        help="digits, a folder with CIFAR-10's data_batch_1.bin to data_batch_5.bin, or a .npz file "
+                        "with arrays images and labels")
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that train networks")
     parser.add_argument("-o", "--output", default="tpcalc-figures", metavar="FOLDER",
                         help="where to write, and where finished trainings are kept")
