@@ -57,7 +57,7 @@ class Training:
         """The program of the training, with one scalar more, for the scale of fluctuations."""
         opt = self.opt
         if isinstance(getattr(opt, "lr", None), tuple) and is_dataclass(opt):  # rates by step are data, not the program
-            opt = replace(opt, lr=(1.0,))  # type: ignore[type-var]
+            opt = replace(opt, lr=(1.0,))  # type: ignore[arg-type]
         return _program(self.net, opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
 
     def sizes(self) -> dict[sp.Symbol, int]:
