@@ -45,7 +45,8 @@ def same_dynamics(what: str, losses: np.ndarray) -> Conclusion:
                       f"depths differ by {over_seeds(by_depth)}, settings by {over_seeds(by_setting)}", closer.above(0))
 
 
-@draws("depthwise/4", "losses over steps at two depths: momenta, and feature learning rates mu_0", INSTEAD)
+@draws("depthwise/4", "losses over steps at two depths: momenta, and feature learning rates mu_0",
+       INSTEAD + "; rates go with one less the momentum")
 def _(sizes: Sizes) -> Asked:
     shapes = Shapes.of(sizes)
     depths = shapes.pair

@@ -109,7 +109,7 @@ def at_steps(sizes: Sizes, kinds: Sequence[tuple[str, str]]) -> Any:
     return depths, eps, steps, found, powers
 
 
-@draws("tp6/19", "the same over eps^(1/2), early and late in training", SMALL)
+@draws("tp6/19", "distances of features over eps^(1/2), early and late in training: Depth-muP and ODE", SMALL)
 def _(sizes: Sizes) -> Asked:
     names = (MUP, ODE)
     depths, eps, steps, found, powers = yield from at_steps(sizes, [("relu", name) for name in names])
@@ -121,7 +121,7 @@ def _(sizes: Sizes) -> Asked:
         for how, several in (("in training", with_t), ("with depth", with_depth)) for name, one in zip(names, several)))
 
 
-@draws("tp6/20", "the same of relu and absolute values under Depth-muP", SMALL)
+@draws("tp6/20", "distances of features over eps^(1/2), early and late in training: relu and absolute values", SMALL)
 def _(sizes: Sizes) -> Asked:
     kinds = ("relu", "abs")
     depths, eps, steps, found, powers = yield from at_steps(sizes, [(phi, MUP) for phi in kinds])

@@ -62,7 +62,7 @@ def _(sizes: Sizes) -> Asked:
     return (yield from scalings_compared(sizes, ResNet("relu"), (MUP, ODE)))
 
 
-@draws("tp6/13", "the same with absolute values and LayerNorm: Depth-muP and branches scaled alone", SMALL)
+@draws("tp6/13", "loss against learning rate, absolute values with LayerNorm: Depth-muP, branches scaled alone", SMALL)
 def _(sizes: Sizes) -> Asked:
     return (yield from scalings_compared(sizes, ResNet("abs", norm="layer"), (MUP, BRANCHES)))
 
