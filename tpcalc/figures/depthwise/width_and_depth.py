@@ -43,7 +43,8 @@ def _(sizes: Sizes) -> Asked:
                                                    (MUP, DEPTH): False}))
 
 
-@draws("depthwise/B2", "loss against learning rate over depths and widths: standard, with branches of 1/sqrt(L) and without", INSTEAD)
+@draws("depthwise/B2", "loss against learning rate over depths and widths: standard, with branches of 1/sqrt(L) and "
+       "without", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     return (yield from across(sizes, (STANDARD, STANDARD_DEEP), {
         (STANDARD, WIDTH): False, (STANDARD, DEPTH): False, (STANDARD_DEEP, WIDTH): False}))

@@ -63,7 +63,7 @@ def _(sizes: Sizes) -> Asked:
     return (yield from blocks_compared(sizes, "relu", catches_up=True))
 
 
-@draws("tp6/6", "least loss against the number of matrices, in blocks of one and of two: absolute values with LayerNorm",
+@draws("tp6/6", "least loss against the number of matrices, in blocks of one and of two: abs with LayerNorm",
        SMALL)
 def _(sizes: Sizes) -> Asked:
     return (yield from blocks_compared(sizes, "abs", catches_up=False))
