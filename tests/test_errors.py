@@ -42,6 +42,7 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/lowering/recursions/cache.py load_source": "raised again, once the half-made module is gone",
     "tpcalc/_files.py kept_json": "a file that is damaged keeps nothing",
     "tpcalc/reports/data.py load_task": "a file of the user's",
+    "tpcalc/figures/images.py _own": "likewise",
     "tpcalc/reports/data.py _read_csv": "a line of a file of the user's",
     "tpcalc/reports/cli.py main": "the end of the shell: one line of what was raised, and exit status 2",
 }

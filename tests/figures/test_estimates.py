@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tpcalc.figures.curve import Curve
 from tpcalc.figures.estimates import (Estimate, all_of, best_loss, best_octaves, jackknife, negation, over_seeds, shift,
                                       slope)
 
@@ -29,9 +30,32 @@ def test_a_claim_is_true_false_or_open() -> None:
     assert (sure - wide).error == pytest.approx(math.hypot(0.01, 1))
 
 
-def test_no_difference_is_none() -> None:
-    """The deepest network is no worse than itself."""
-    assert Estimate(0.0, 0.0, 4).above(0) is False and Estimate(0.0, 0.0, 4).below(0) is False
+def test_no_difference_says_nothing() -> None:
+    assert Estimate(0.0, 0.0, 4).above(0) is None and Estimate(0.0, 0.0, 4).below(0) is None
+
+
+def test_a_blow_up_beside_the_best_value_leaves_half_a_step() -> None:
+    """There is no parabola: what is best may be anywhere within the grid's step."""
+    losses = parabolas(np.zeros(2))
+    blown = np.where(RATES[:, None] > 1, np.inf, losses)
+    found = shift(RATES, losses, blown)
+    assert found.value == 0 and found.grid == 0.5 and found.margin == 0.5 and not found.open
+    assert "and 0.5 of the grid" in str(found) and found.within(-0.4, 1) is None and found.within(-0.6, 1) is True
+    blown[:, 1] = losses[:, 1]
+    assert shift(RATES, blown, losses).grid == 0.25 and (found - found).grid == 1
+
+
+def test_all_values_that_blow_up_are_above_the_best() -> None:
+    octaves, ends = best_octaves(RATES, np.full((9, 2), np.inf))
+    assert ends and octaves.tolist() == [-4, -4]
+
+
+def test_the_deepest_is_compared_with_others() -> None:
+    """Not with itself where it is the best."""
+    losses = np.array([[[1.0, 1.1]], [[0.5, 0.7]], [[0.4, 0.5]]])
+    curve = Curve((2, 4, 8), np.ones(1), losses)
+    assert curve.degrades.value == pytest.approx(-0.15) and curve.degrades.error > 0
+    assert curve.worsens("x").agrees is None and curve.gain.value == pytest.approx(0.6)
 
 
 def test_what_ends_a_grid_lies_further_out() -> None:

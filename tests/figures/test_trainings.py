@@ -54,10 +54,13 @@ def test_finished_trainings_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert np.array_equal(losses_of(several, None, tmp_path), found) and found.shape == (3, 2, 6)
 
 
-def test_keys_tell_trainings_apart() -> None:
+def test_keys_tell_trainings_apart(tmp_path: Path) -> None:
+    """So does the data's content, under one name: files change."""
+    np.savez(tmp_path / "own.npz", images=np.eye(9), labels=np.arange(9) % 3)
     others = [replace(ONE, **change) for change in (
         {"seed": 2}, {"depth": 5}, {"width": 9}, {"opt": tp.Adam(0.25, eps=1e-8)}, {"net": tp.ResNet("abs")},
-        {"scale": tp.DepthScaling(1, 0)}, {"data": Images(steps=7, batch=4)}, {"data": Images("other", 6, 4)})]
+        {"scale": tp.DepthScaling(1, 0)}, {"data": Images(steps=7, batch=4)},
+        {"data": Images(str(tmp_path / "own.npz"), 6, 4)})]
     assert len({one.key() for one in [ONE, *others]}) == len(others) + 1 and ONE.key() == replace(ONE).key()
 
 

@@ -39,14 +39,9 @@ class Curve:
         return over_seeds(best_loss(self.losses[0]) - best_loss(self.losses[-1]))
 
     @property
-    def loss(self) -> Estimate:
-        """The best loss of the largest network."""
-        return over_seeds(best_loss(self.losses[-1]))
-
-    @property
     def degrades(self) -> Estimate:
-        """By how much the best loss of the largest network is above the least one of all sizes."""
-        least = min(range(len(self.losses)), key=lambda k: float(np.mean(best_loss(self.losses[k]))))
+        """By how much the best loss of the largest network is above the least one of smaller sizes."""
+        least = min(range(len(self.losses) - 1), key=lambda k: float(np.mean(best_loss(self.losses[k]))))
         return over_seeds(best_loss(self.losses[-1]) - best_loss(self.losses[least]))
 
     def stays(self, name: str) -> Conclusion:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Iterable
 
 import numpy as np
@@ -17,7 +17,8 @@ SURE = 0.975  # of Student's distribution, on either side
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its standard error from ``seeds`` numbers; open: it is where a grid ends, beyond which it may lie.
+    """A mean and its standard error from ``seeds`` numbers; open: it is where a grid ends, beyond which it may lie;
+    grid: how far a grid's steps may have moved it besides.
 
     >>> str(Estimate(0.123, 0.045, 4)), Estimate(0.1, 0.2, 4).within(-1, 1), Estimate(0.9, 0.2, 4).within(-1, 1)
     ('0.123 +- 0.045', True, None)
@@ -27,11 +28,13 @@ class Estimate:
     error: float
     seeds: int
     open: bool = False
+    grid: float = 0.0
 
     def __str__(self) -> str:
         if not math.isfinite(self.value):
             return "not finite"
-        return f"{_figures(self.value, self.error)} +- {self.error:.2g}" + " (where the grid ends)" * self.open
+        return f"{_figures(self.value, self.error)} +- {self.error:.2g}" + (
+            f" (and {self.grid:.2g} of the grid)" * (self.grid > 0)) + " (where the grid ends)" * self.open
 
     def within(self, low: float, high: float) -> bool | None:
         """Is it between both? None where its error leaves that open."""
@@ -45,11 +48,11 @@ class Estimate:
     @property
     def margin(self) -> float:
         """How far the true mean is at most, at 95%, if seeds are normal."""
-        return self.error * float(student.ppf(SURE, self.seeds - 1))
+        return self.error * float(student.ppf(SURE, self.seeds - 1)) + self.grid
 
     def above(self, low: float) -> bool | None:
         """Is it above?"""
-        return False if self.value == low and not self.error else self.within(low, math.inf)
+        return None if self.value == low and not self.margin else self.within(low, math.inf)
 
     def below(self, high: float) -> bool | None:
         """Is it below?"""
@@ -58,10 +61,10 @@ class Estimate:
     def __sub__(self, other: Estimate) -> Estimate:
         """The difference of two that share no seeds."""
         return Estimate(self.value - other.value, math.hypot(self.error, other.error), min(self.seeds, other.seeds),
-                        self.open or other.open)
+                        self.open or other.open, self.grid + other.grid)
 
     def __neg__(self) -> Estimate:
-        return Estimate(-self.value, self.error, self.seeds, self.open)
+        return Estimate(-self.value, self.error, self.seeds, self.open, self.grid)
 
 
 def over_seeds(values: np.ndarray, ends: bool = False) -> Estimate:
@@ -97,7 +100,16 @@ def best_octaves(values: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, bo
 def shift(values: np.ndarray, before: np.ndarray, after: np.ndarray) -> Estimate:
     """Octaves by which the best value moves from one set of losses, (values, seeds), to another of the same seeds."""
     (one, first), (other, last) = best_octaves(values, before), best_octaves(values, after)
-    return over_seeds(other - one, first or last)
+    moved = over_seeds(other - one, first or last)
+    return replace(moved, grid=beside_blow_ups(values, before) + beside_blow_ups(values, after))
+
+
+def beside_blow_ups(values: np.ndarray, losses: np.ndarray) -> float:
+    """Half a step of the grid, in octaves, for the share of seeds where training blows up next to the best value:
+    there is no parabola, and the optimum is within the step."""
+    found = [grid_optimum(values, curve) for curve in losses.T]
+    share = np.mean([one.bracketed and not one.interpolated for one in found])
+    return float(share * np.diff(np.log2(values)).max() / 2)
 
 
 def best_loss(losses: np.ndarray) -> np.ndarray:

@@ -12,12 +12,14 @@ from typing import Any, Callable, Generator, Literal, Mapping, TypeVar
 import numpy as np
 
 from .._checks import short
+from ..errors import NotCovered
 from ..studies.jobs import Progress
 from .images import DIGITS, Images
 from .trainings import losses_of
 
 Size = Literal["toy", "usual", "full"]
 SIZES: tuple[Size, ...] = ("toy", "usual", "full")
+IMAGES = "images"
 AGREES = {True: "agrees", False: "disagrees", None: "not resolved"}
 PAPERS = ("tp6", "depthwise")
 Choice = TypeVar("Choice")
@@ -71,13 +73,14 @@ class Figure:
 
     key: such as "tp6/11"; shows: its quantity; instead: what differs from the paper's at the usual size; asks: yields
     the trainings that it needs, is sent their losses, and returns the drawing. None where it is not drawn; instead
-    then says why.
+    then says why; data: what it trains on, where it is not the images that are asked for.
     """
 
     key: str
     shows: str
     instead: str
     asks: Callable[[Sizes], Asked] | None = field(repr=False, default=None)
+    data: str = IMAGES
 
     def draw(self, sizes: Sizes = Sizes(), executor: Executor | None = None, folder: Path | None = None,
              progress: Progress | None = None) -> Drawing:
@@ -85,7 +88,7 @@ class Figure:
 
         Raises ``ValueError`` where the figure is not drawn, saying why.
         """
-        asked = self._asked(sizes)
+        asked = self.require(sizes)(sizes)
         found: np.ndarray | None = None
         while True:
             try:
@@ -96,33 +99,38 @@ class Figure:
 
     def cost(self, sizes: Sizes) -> tuple[int, float]:
         """How many trainings it asks for first, and how many multiplications are in them."""
-        trainings = next(self._asked(sizes), np.zeros(0, dtype=object))
+        trainings = next(self.require(sizes)(sizes), np.zeros(0, dtype=object))
         return trainings.size, float(sum(one.cost for one in trainings.ravel()))
 
-    def _asked(self, sizes: Sizes) -> Asked:
+    def require(self, sizes: Sizes) -> Callable[[Sizes], Asked]:
+        """What draws it; ``ValueError`` where nothing does, or where it takes no images and some are given."""
         if self.asks is None:
-            raise ValueError(f"figure {self.key}: it is not drawn: {self.instead}")
-        return self.asks(sizes)
+            raise NotCovered(f"figure {self.key}: it is not drawn: {self.instead}")
+        if self.data != IMAGES and sizes.data != DIGITS:
+            raise NotCovered(f"data: got {short(sizes.data)}; figure {self.key} is of {self.data}, and takes none")
+        return self.asks
 
 
 _figures: dict[str, Figure] = {}
 
 
-def draws(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Asked]], Callable[[Sizes], Asked]]:
+def draws(key: str, shows: str, instead: str, data: str = IMAGES) -> Callable[
+        [Callable[[Sizes], Asked]], Callable[[Sizes], Asked]]:
     """A decorator: the function asks for the trainings of a figure and draws it."""
     def keep(asks: Callable[[Sizes], Asked]) -> Callable[[Sizes], Asked]:
-        _figures[key] = Figure(key, shows, instead, asks)
+        _figures[key] = Figure(key, shows, instead, asks, data)
         return asks
     return keep
 
 
-def computed(key: str, shows: str, instead: str) -> Callable[[Callable[[Sizes], Drawing]], Callable[[Sizes], Drawing]]:
+def computed(key: str, shows: str, instead: str, data: str) -> Callable[
+        [Callable[[Sizes], Drawing]], Callable[[Sizes], Drawing]]:
     """A decorator: the function draws a figure for which it asks for no trainings."""
     def keep(function: Callable[[Sizes], Drawing]) -> Callable[[Sizes], Drawing]:
         def asks(sizes: Sizes) -> Asked:
             yield np.zeros(0, dtype=object)  # so that costs are known before anything is computed
             return function(sizes)
-        draws(key, shows, instead)(asks)
+        draws(key, shows, instead, data)(asks)
         return function
     return keep
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import platform
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +20,7 @@ from ..errors import MissingExtra
 DIGITS = "digits"
 CIFAR_PIXELS, COLORS = 32, 3  # on a side, and of each
 RECORD = 1 + COLORS * CIFAR_PIXELS**2  # bytes of an image in CIFAR-10's binary files: its label, and its colors' pixels
+CLASSES = 10
 POOLED = 8  # pixels on a side that an image of CIFAR-10 is averaged to, so that a training's images fit into memory
 HELD = 4  # tasks that a process keeps
 
@@ -54,6 +57,10 @@ class Images:
         """The task of a seed."""
         return _task(self, seed)
 
+    def digest(self) -> str:
+        """What tells the images from others under the same name."""
+        return _digest(self.source)
+
 
 @dataclass(frozen=True)
 class Patches:
@@ -71,6 +78,10 @@ class Patches:
     @property
     def positions(self) -> int:
         return self.grid**2
+
+    def digest(self) -> str:
+        """What tells the images from others under the same name."""
+        return _digest(self.source)
 
     def task(self, seed: int) -> Sequences:
         """The task of a seed; ``ValueError`` for images that are no squares of as many pixels for every patch."""
@@ -101,6 +112,10 @@ class Characters:
         """The task of a seed."""
         return tasks.text(self.steps, self.batch, self.positions, seed).sequences()
 
+    def digest(self) -> str:
+        """What tells the text, which ships with Python, from that of another version."""
+        return platform.python_version()
+
 
 @lru_cache(maxsize=HELD)
 def _task(images: Images, seed: int) -> Task:
@@ -121,8 +136,17 @@ def labeled_images(source: str) -> tuple[np.ndarray, np.ndarray]:
 
     Raises ``ValueError`` for a path where nothing of the kind is, and ``MissingExtra`` without scikit-learn for digits.
     """
-    pixels, labels = _digits() if source == DIGITS else _own(Path(source))
+    pixels, labels = _digits() if source == DIGITS else _cifar(Path(source)) if Path(source).is_dir() else _own(source)
+    pixels = pixels / np.max(np.abs(pixels))  # so that no square is too large or small
     return pixels / np.sqrt(np.mean(np.sum(pixels**2, axis=1))), labels
+
+
+@lru_cache(maxsize=1)
+def _digest(source: str) -> str:
+    found = hashlib.sha256()
+    for array in labeled_images(source):
+        found.update(repr((array.shape, array.dtype)).encode() + array.tobytes())
+    return found.hexdigest()
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
@@ -134,32 +158,49 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return pixels, labels
 
 
-def _own(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    if path.suffix == ".npz" and path.is_file():
-        arrays = arrays_of(path)
-        if not {"images", "labels"} <= set(arrays):
-            raise ValueError(f"data: {path} holds {', '.join(arrays)}; expected images and labels")
-        return _checked(path, np.asarray(arrays["images"]), np.asarray(arrays["labels"]))
-    files = sorted(path.glob("data_batch_*.bin")) if path.is_dir() else []
-    if not files:
-        raise ValueError(f"data: got {short(str(path))}; expected digits, a folder with CIFAR-10's data_batch_1.bin to "
-                         "data_batch_5.bin, or a .npz file with arrays images and labels")
-    raw = np.concatenate([np.fromfile(file, dtype=np.uint8) for file in files])
-    if len(raw) % RECORD:
-        raise ValueError(f"data: {path} holds {len(raw)} bytes; expected whole images of {RECORD}")
-    records = raw.reshape(-1, RECORD)
+def _cifar(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """CIFAR-10's images, averaged to 8 x 8 pixels of a color less that color's mean, and labels."""
+    files = [folder / f"data_batch_{k}.bin" for k in range(1, 6)]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise ValueError(f"data: {folder} has no {', '.join(missing)}; expected a folder with CIFAR-10's "
+                         "data_batch_1.bin to data_batch_5.bin")
+    raw = [np.fromfile(file, dtype=np.uint8) for file in files]
+    for file, one in zip(files, raw):
+        if not len(one) or len(one) % RECORD:
+            raise ValueError(f"data: {file} holds {len(one)} bytes; expected whole images of {RECORD}")
+    records = np.concatenate(raw).reshape(-1, RECORD)
+    if records[:, 0].max() >= CLASSES:
+        raise ValueError(f"data: {folder} has a label of {records[:, 0].max()}; expected 0 to {CLASSES - 1}")
     cut = CIFAR_PIXELS // POOLED
     pooled = records[:, 1:].reshape(-1, COLORS, POOLED, cut, POOLED, cut).mean(axis=(3, 5), dtype=np.float32)
     centered = pooled - pooled.mean(axis=(0, 2, 3), keepdims=True)
-    return centered.reshape(len(records), -1), records[:, 0].astype(int)
+    return centered.reshape(len(records), -1).astype(float), records[:, 0].astype(int)
 
 
-def _checked(path: Path, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _own(source: str) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of a user's own file."""
-    images = images.reshape(len(images), -1).astype(float) if images.ndim > 1 and images.dtype.kind in "uif" else images
-    good = images.ndim == 2 and len(images) and images.dtype.kind == "f" and np.isfinite(images).all() and images.any()
-    if not good or labels.shape != (len(images),) or labels.dtype.kind not in "ui" or labels.min() < 0:
-        raise ValueError(f"data: {path} has images of shape {images.shape} and labels of shape {labels.shape}, type "
-                         f"{labels.dtype}; expected finite images, one a line and not all 0, and as many labels, whole "
-                         "numbers of at least 0")
+    if Path(source).suffix != ".npz" or not Path(source).is_file():
+        raise ValueError(f"data: got {short(source)}; expected digits, a folder with CIFAR-10's data_batch_1.bin to "
+                         "data_batch_5.bin, or a .npz file with arrays images and labels")
+    try:
+        arrays = arrays_of(Path(source))
+    except ValueError as error:
+        raise ValueError(f"data: {source}: {error}") from None
+    if not {"images", "labels"} <= set(arrays):
+        raise ValueError(f"data: {source} holds {', '.join(arrays)}; expected images and labels")
+    images, labels = np.asarray(arrays["images"]), np.asarray(arrays["labels"])
+    for name, good, found, expected in (
+            ("images", images.dtype.kind in "uif", f"of type {images.dtype}", "numbers"),
+            ("images", images.ndim > 1 and images.size > 0, f"of shape {images.shape}", "one image a line, and pixels"),
+            ("labels", labels.dtype.kind in "ui", f"of type {labels.dtype}", "whole numbers"),
+            ("labels", labels.shape == images.shape[:1], f"of shape {labels.shape}", f"those of {len(images)} images")):
+        if not good:
+            raise ValueError(f"data: {source} has {name} {found}; expected {expected}")
+    images = images.reshape(len(images), -1).astype(float)
+    if not np.isfinite(images).all() or not images.any():
+        raise ValueError(f"data: {source} has images that are not finite, or 0 alone; expected others")
+    if labels.min() < 0 or labels.max() >= len(labels) or labels.min() == labels.max():
+        raise ValueError(f"data: {source} has labels from {labels.min()} to {labels.max()}; expected two classes or "
+                         f"more, numbered from 0 on, fewer than the {len(labels)} images")
     return images, labels

@@ -55,6 +55,14 @@ def legend(axis: Any, title: str | None = None) -> None:
     axis.legend(frameon=False, fontsize=7, title=title, title_fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
+def write_picture(picture: Any, path: str, date: str) -> None:
+    """Write a picture, without its ``date``: the same numbers give the same file."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "tpcalc"}):
+        picture.savefig(path, metadata={date: None})
+
+
 def heat_map(axis: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray, labels: tuple[str, str]) -> None:
     """Values (y, x) at powers of 2, the least one marked; what is infinite stays white."""
     shown = axis.pcolormesh(np.log2(x), np.log2(y), np.where(np.isfinite(values), values, np.nan), cmap="viridis_r",

@@ -73,8 +73,8 @@ class RealTraining:
         return 3.0 * self.data.steps * streams * self.depth * len(self.net.matrices_of_block) * self.width**2
 
     def key(self) -> str:
-        """A name of the training by its settings and the code: all parts say in their repr what they are."""
-        return hashlib.sha256(f"{code_digest()} {self!r}".encode()).hexdigest()
+        """A name of the training by its settings, the data and the code; all parts say in their repr what they are."""
+        return hashlib.sha256(f"{code_digest()} {self.data.digest()} {self!r}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)

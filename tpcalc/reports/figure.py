@@ -12,10 +12,12 @@ from typing import Any
 
 from .. import _checks
 from ..figures.figure import Drawing, Figure, Sizes, figure_of, figures
+from ..figures.images import DIGITS, labeled_images
+from ..figures.panels import write_picture
 from .progress import bar
 from .store import print_json, write_json
 
-FORMATS = ("svg", "pdf")
+FORMATS = {"svg": "Date", "pdf": "CreationDate"}
 TRAININGS = "trainings"  # the folder of what is finished, so that a stopped figure goes on
 
 
@@ -26,7 +28,11 @@ def figure_command(args: argparse.Namespace) -> int:
     sizes = Sizes("full" if args.full else "toy" if args.toy else "usual", args.data)
     if args.list:
         return _list(sizes, args.json)
-    chosen = [figure_of(key) for key in args.keys]
+    chosen = [figure_of(key) for key in dict.fromkeys(args.keys)]
+    for figure in chosen:
+        figure.require(sizes)
+    if sizes.data != DIGITS:
+        labeled_images(sizes.data)  # before anything is written
     _checks.folder("--output", args.output)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,21 +52,28 @@ def figure_command(args: argparse.Namespace) -> int:
 def write_drawing(figure: Figure, sizes: Sizes, drawing: Drawing, folder: Path) -> dict[str, Any]:
     """The picture, and its numbers and conclusions as JSON, named by the figure's key; returns what the JSON has."""
     name = figure.key.replace("/", "-")
-    for form in FORMATS:
-        drawing.picture.savefig(folder / f"{name}.{form}")
+    for form, date in FORMATS.items():
+        write_picture(drawing.picture, str(folder / f"{name}.{form}"), date)
     data = {"figure": figure.key, "shows": figure.shows, "size": sizes.size, "data": sizes.data,
-            "instead": figure.instead, "numbers": drawing.numbers,
+            "instead": difference_from_paper(figure, sizes), "numbers": drawing.numbers,
             "conclusions": [{"paper": one.claim, "numbers": one.numbers, "agrees": one.agrees}
                             for one in drawing.conclusions]}
     write_json(folder / f"{name}.json", data)
     return data
 
 
+def difference_from_paper(figure: Figure, sizes: Sizes) -> str:
+    """What differs from the paper's figure."""
+    data = "" if sizes.data == DIGITS else f", on {sizes.data}"
+    usual = f"for the paper's: {figure.instead}" + (f"; here{data}" if data else "")
+    return {"full": f"sizes of the paper{data}", "toy": f"tiny networks{data}, to see that it runs",
+            "usual": usual}[sizes.size]
+
+
 def _said(figure: Figure, sizes: Sizes, drawing: Drawing, folder: Path, seconds: float) -> str:
     name = figure.key.replace("/", "-")
-    instead = {"full": [], "toy": ["  tiny networks, to see that it runs"],
-               "usual": [f"  for the paper's: {figure.instead}"]}[sizes.size]
-    return "\n".join([f"{figure.key}: {figure.shows}", *instead, *(f"  {one}" for one in drawing.conclusions),
+    return "\n".join([f"{figure.key}: {figure.shows}", f"  {difference_from_paper(figure, sizes)}",
+                      *(f"  {one}" for one in drawing.conclusions),
                       f"  {folder / name}.svg, .pdf, .json ({seconds:.0f} s)"])
 
 

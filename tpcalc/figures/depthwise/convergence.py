@@ -82,7 +82,7 @@ def power(x: Sequence[float], y: np.ndarray) -> float:
 
 
 @computed("depthwise/5", "learning curves across depths in wide networks; squared distance of outputs to the limit",
-          INSTEAD)
+          INSTEAD, "the digits")
 def _(sizes: Sizes) -> Drawing:
     all_ = outputs(sizes)
     picture, axes = picture_of_panels(2)
@@ -115,7 +115,7 @@ def _(sizes: Sizes) -> Drawing:
 
 
 @computed("depthwise/B7", "squared distances to the limit by width and depth: of seeds from their mean, of outputs, of "
-          "means over seeds", INSTEAD)
+          "means over seeds", INSTEAD, "the digits")
 def _(sizes: Sizes) -> Drawing:
     all_ = outputs(sizes)
     picture, axes = picture_of_panels(3)

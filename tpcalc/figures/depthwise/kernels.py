@@ -18,7 +18,7 @@ RATE = 1.0
 
 
 @computed("depthwise/6", "tangent kernels of relu networks by angle between inputs, at growing depth",
-          "infinite width alone: panel (b)'s finite widths are not drawn")
+          "infinite width alone: panel (b)'s finite widths are not drawn", "inputs of its own")
 def _(sizes: Sizes) -> Drawing:
     angles = np.linspace(-np.pi, np.pi, sizes.of(9, 65, 129))
     depths = tuple(2**k for k in sizes.of(range(1, 4), range(0, 8), range(0, 9)))
@@ -48,7 +48,7 @@ def kernels_at(depth: Any, turned: np.ndarray) -> np.ndarray:
 
 
 @computed("depthwise/7", "feature kernels of linear networks before a step and what the step changes, by layer time",
-          "widths of 500 for 1000; the limit from the integral equations")
+          "widths of 500 for 1000; the limit from the integral equations", "inputs of its own")
 def _(sizes: Sizes) -> Drawing:
     times = np.linspace(0, 1, sizes.of(3, 9, 17))
     width, seeds = sizes.of(16, 500, 1000), sizes.of(2, 4, 4)

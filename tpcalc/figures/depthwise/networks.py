@@ -36,8 +36,8 @@ class Shapes:
     def of(cls, sizes: Sizes) -> "Shapes":
         """The figures' shapes at a size."""
         return cls(sizes, sizes.of((2, 4), (4, 8, 16, 32), (3, 6, 12, 30)),
-                   sizes.of((8, 16), (32, 64, 128, 256), (64, 128, 256, 512)), sizes.of(2, 8, 12), sizes.of(8, 64, 512),
-                   sizes.of(2, 8, 8), sizes.of(4, 80, EPOCHS_20), sizes.of(4, 32, 64))
+                   sizes.of((8, 16), (32, 64, 128), (64, 128, 256, 512)), sizes.of(2, 8, 12), sizes.of(8, 64, 512),
+                   sizes.of(2, 6, 6), sizes.of(4, 80, EPOCHS_20), sizes.of(4, 32, 64))
 
     def one(self, depth: int, width: int, seed: int, opt: Any, scale: Any = SCALES[OURS], net: ResNet = NET,
             richness: float = 1.0) -> RealTraining:

@@ -35,8 +35,8 @@ def _(sizes: Sizes) -> Asked:
     legend(axes[1])
     for axis in axes[::2]:
         axis.set_ylabel("training loss")
-    less = spread_of_rates(found[MUP, "no norm"]) - spread_of_rates(found[MUP, "LayerNorm"])
-    reliable = spread_of_rates(found[MUP, "LayerNorm"]) - spread_of_rates(found[OURS, "LayerNorm"])
+    less = varies_less(found[MUP, "LayerNorm"], found[MUP, "no norm"])
+    reliable = varies_less(found[OURS, "LayerNorm"], found[MUP, "LayerNorm"])
     return Drawing(picture, numbers({", ".join(key): curve for key, curve in found.items()}), (
         Conclusion("under muP best rates vary less over depths with LayerNorm than without", f"by {less} octaves less",
                    less.above(0)),
@@ -45,7 +45,13 @@ def _(sizes: Sizes) -> Asked:
         *(found[OURS, norm].stays(f"{OURS} with {norm}") for norm in NORMS)))
 
 
-def spread_of_rates(curve: Curve) -> Estimate:
-    """The standard deviation of best rates over depths, in octaves."""
+def varies_less(one: Curve, other: Curve) -> Estimate:
+    """By how many octaves best rates vary less over the depths of one curve than of another, of the same seeds."""
+    (least, first), (most, last) = map(spread_of_rates, (one, other))
+    return over_seeds(most - least, first or last)
+
+
+def spread_of_rates(curve: Curve) -> tuple[np.ndarray, bool]:
+    """The standard deviation of best rates over depths, in octaves, of every seed, and whether a grid ends at one."""
     octaves, ends = zip(*(best_octaves(curve.values, one) for one in curve.losses))
-    return over_seeds(np.std(octaves, axis=0, ddof=1), any(ends))
+    return np.std(octaves, axis=0, ddof=1), any(ends)

@@ -8,7 +8,7 @@ from ..curve import Curve, draw_curve, numbers
 from ..estimates import best_loss, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import late
-from ..panels import curves, legend, picture_of_panels
+from ..panels import curves, legend, picture_of_panels, shade
 from .networks import INSTEAD, MUP, OURS, SCALES, STANDARD, STANDARD_DEEP, Shapes
 
 OCTAVES = (-6, 4)
@@ -60,18 +60,26 @@ def _(sizes: Sizes) -> Asked:
     least = np.array([[best_loss(one) for one in row] for row in losses])  # (depths, widths, seeds)
     inputs, outputs = shapes.one(1, 1, 0, None).data.task(0).d_in, shapes.one(1, 1, 0, None).data.task(0).d_out
     parameters = np.array([[depth * n**2 + n * (inputs + outputs) for n in widths] for depth in depths], dtype=float)
+    fits = np.array([[np.polyfit(np.log(x), np.log(y), 1) for y in several.T]
+                     for x, several in zip(parameters, least)])  # (depths, seeds, 2): power laws at constant depth
+    powers = [over_seeds(one) for one in fits[:, :, 0]]
     picture, axes = picture_of_panels(2)
     for k, depth in enumerate(depths):
-        axes[0].plot(parameters[k], least[k].mean(axis=-1), ".-", label=f"L = {depth}")
+        axes[0].plot(parameters[k], least[k].mean(axis=-1), ".-", color=shade(k, len(depths)),
+                     label=f"L = {depth}, power {powers[k].value:.2f}")
     same = float(np.exp(np.mean(np.log([parameters[:, 0].max(), parameters[:, -1].min()]))))
-    at_same = np.array([[np.exp(np.polyval(np.polyfit(np.log(x), np.log(y), 1), np.log(same))) for y in several.T]
-                        for x, several in zip(parameters, least)])  # (depths, seeds)
+    at_same = np.exp(fits[:, :, 0] * np.log(same) + fits[:, :, 1])  # (depths, seeds)
     axes[0].set(xscale="log", yscale="log", xlabel="parameters", ylabel="least training loss")
     legend(axes[0])
     curves(axes[1], depths, at_same[None])
     axes[1].set(xlabel="depth L", ylabel=f"loss at {same:.0f} parameters")
     inner = int(np.argmin(at_same[1:-1].mean(axis=1))) + 1
     more = over_seeds(np.minimum(at_same[0], at_same[-1]) - at_same[inner])
-    return Drawing(picture, {"depths": depths, "widths": widths, "parameters": parameters, "losses": least}, (
+    steeper = over_seeds(fits[0, :, 0] - fits[-1, :, 0])
+    return Drawing(picture, {"depths": depths, "widths": widths, "parameters": parameters, "losses": least,
+                             "powers": [one.value for one in powers]}, (
         Conclusion("at equal parameters a depth between the least and the largest is best",
-                   f"the loss at L = {depths[inner]} is below that of both by {more}", more.above(0)),))
+                   f"the loss at L = {depths[inner]} is below that of both by {more}", more.above(0)),
+        Conclusion("losses fall by a steeper power of the parameters at a larger depth: deeper networks are for more "
+                   "parameters", f"the power at L = {depths[-1]} is below that at L = {depths[0]} by {steeper}",
+                   steeper.above(0))))

@@ -50,7 +50,7 @@ def draw_features(sizes: tuple[int, ...], found: np.ndarray, limit: np.ndarray, 
 
 
 @computed("tp6/9", "sizes of features of trained linear networks of growing width, and at infinite width",
-          "digits for MNIST, widths 32 to 1024 for 128 to 8192")
+          "digits for MNIST, widths 32 to 1024 for 128 to 8192", "the digits")
 def _(sizes: Sizes) -> Drawing:
     depth = sizes.of(8, 64, 64)
     widths = tuple(2**k for k in sizes.of(range(4, 7), range(5, 11), range(7, 14)))
@@ -67,7 +67,7 @@ def _(sizes: Sizes) -> Drawing:
 
 
 @computed("tp6/10", "sizes of features at infinite width and growing depth, and at infinite depth",
-          "digits for MNIST; the limit of infinite depth is drawn too")
+          "digits for MNIST; the limit of infinite depth is drawn too", "the digits")
 def _(sizes: Sizes) -> Drawing:
     depths = tuple(2**k for k in sizes.of(range(3, 6), range(4, 10), range(4, 10)))
     limit = trained(oo, oo)

@@ -10,7 +10,8 @@ WANTED = {"stable_in_training": True, "nontrivial": True, "faithful_in_training"
           "redundant": False}
 
 
-@computed("tp6/1", "what scalings do in the plane of alpha and gamma", "derived from the recursion of linear networks")
+@computed("tp6/1", "what scalings do in the plane of alpha and gamma", "derived from the recursion of linear networks",
+          "verdicts")
 def _(sizes: Sizes) -> Drawing:
     plane = phase_diagram()
     picture, axes = picture_of_panels(1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import ResNet
 from ..curve import Curve, draw_curve, numbers
-from ..estimates import all_of
+from ..estimates import all_of, best_loss, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, late, slices
 from ..panels import legend, picture_of_panels
@@ -33,7 +33,7 @@ def scalings_compared(sizes: Sizes, net: ResNet, names: tuple[str, ...]) -> Aske
     legend(axes[0])
     judged = tuple(one for name, curve in found.items() for one in paper_says(name, curve))
     if {MUP, ODE} <= {*found}:
-        more = found[ODE].loss - found[MUP].loss
+        more = over_seeds(best_loss(found[ODE].losses[-1]) - best_loss(found[MUP].losses[-1]))
         judged += (Conclusion(f"{MUP} reaches lower losses than {ODE}", f"lower by {more}", more.above(0)),)
     return Drawing(picture, {**grid.said(), **numbers(found)}, judged)
 

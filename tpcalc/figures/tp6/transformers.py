@@ -15,6 +15,7 @@ from ..images import Characters
 from ..panels import COLORS, curves, legend, picture_of_panels
 from ..trainings import RealTraining
 
+TEXT = "text that ships with Python"
 INSTEAD = ("a causal transformer with LayerNorm of width 32 on help texts of Python for Megatron on Common Crawl, "
            "depths 2 to 16, 80 steps of 8 sequences of 8 characters for 3900 of 256 of 4096 tokens")
 WARMUP, FULL_STEPS = 0.125, 3900  # a share of the steps, in which rates grow; then they fall as a cosine
@@ -56,7 +57,7 @@ class Language:
 
 
 @draws("tp6/15", "loss against the block multiplier and against the learning rate: transformers of growing depth",
-       INSTEAD)
+       INSTEAD, TEXT)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
     multipliers = 2.0 ** np.linspace(-2, 2, sizes.of(3, 5, 5))
@@ -88,7 +89,7 @@ def sensitivity(losses: np.ndarray) -> Estimate:
     return over_seeds(np.mean(off, axis=0))
 
 
-@draws("tp6/16", "least loss of transformers against depth, early and late in training", INSTEAD)
+@draws("tp6/16", "least loss of transformers against depth, early and late in training", INSTEAD, TEXT)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
     parts = language.per_character((yield language.trainings(0.5, language.rates)))
@@ -105,7 +106,7 @@ def _(sizes: Sizes) -> Asked:
 
 
 @draws("tp6/17", "loss of transformers against a learning rate that no power of L divides, in the middle and at the "
-       "end of training", INSTEAD)
+       "end of training", INSTEAD, TEXT)
 def _(sizes: Sizes) -> Asked:
     language = Language(sizes)
     parts = language.per_character((yield language.trainings(0, language.rates / 2)))
