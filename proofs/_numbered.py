@@ -31,6 +31,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "finite_size": (103, 107, 109, 110, 117),
 }
 
+ONE_NEURON = "tests/agreement/test_one_neuron.py"
 SIZES = "tests/studies/test_finite_size.py::test_the_decomposition_112_to_116"
 ELSEWHERE: dict[int, tuple[str, ...]] = {
     101: ("tpcalc/finite_width",), **{number: ("tpcalc/finite_width", SIZES) for number in (113, 114)},
@@ -57,6 +58,8 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "claim G.1": (f"{VI}/claim_g1",),
         **{f"({number})": () for number in range(1, 10)},
         "(1)": (f"{VI}/program_1",), "(5)": (f"{VI}/definition_c1",), "(6)": (f"{VI}/definition_c1",),
+        "(2)": (f"{ONE_NEURON}::test_equation_2",),
+        "(3)": (f"{ONE_NEURON}::test_equation_3_is_a_step_of_the_library",),
         "(7)": (f"{VI}/parameter_update",), "(9)": (f"{VI}/appendix_k",),
     },
     "Depthwise Hyperparameter Transfer in Residual Networks": {
