@@ -11,9 +11,11 @@ from tpcalc import Adam, DepthScaling, ResNet, methods, train
 from tpcalc.figures.depthwise.block_readouts import NET
 from tpcalc.figures.depthwise.settings import same_dynamics
 from tpcalc.figures.curve import Curve
+from tpcalc.figures.figure import Sizes
 from tpcalc.figures.images import Images, Patches, labeled_images
-from tpcalc.figures.tp6.diversity import FeatureDistances, power_of_distances
-from tpcalc.figures.tp6.transformers import power_of_depth, sensitivity
+from tpcalc.figures.tp6.diversity import FeatureDistances, powers_of_distances
+from tpcalc.figures.tp6.transformers import costs_off_best, power_of_depth
+from tpcalc.figures.tp6.two_matrices import response_slope
 from tpcalc.figures.tp6.valley import valley_slope
 from tpcalc.figures.trainings import StartedAtZero
 
@@ -36,10 +38,19 @@ def test_a_valley_is_told_from_its_mirror() -> None:
     assert np.isnan(valley_slope(X[:2], X[:2], losses[:2, :2]))
 
 
+def test_updates_multiply_in_shallow_networks_and_add_in_deep_ones() -> None:
+    """At infinite width, where the updates of all steps go far; a single step's add at any depth."""
+    pytest.importorskip("sklearn")
+    net, toy = ResNet("abs", "mlp", norm="layer"), Sizes("toy")
+    shallow, deep = (response_slope(toy, net, depth, 0.25, 0.25, 80) for depth in (2, 32))
+    assert shallow == pytest.approx(-2, abs=0.3) and shallow < deep - 0.2 < -1
+    assert response_slope(toy, net, 2, 0.25, 0.25, 1) == pytest.approx(-1, abs=0.2)
+
+
 def test_exponents_of_distances() -> None:
     eps = [1 / 16, 1 / 8, 1 / 4, 1 / 2]
-    found = power_of_distances(eps, np.array([np.sqrt(eps), 3 * np.power(eps, 0.6)]))
-    assert found.value == pytest.approx(0.55) and found.error == pytest.approx(0.05)
+    found = powers_of_distances(eps, np.array([[np.sqrt(eps), 3 * np.power(eps, 0.6)]]))
+    assert found.shape == (1, 2) and found[0] == pytest.approx([0.5, 0.6])
 
 
 def test_distances_are_those_of_a_run() -> None:
@@ -91,8 +102,8 @@ def test_the_power_of_the_depth() -> None:
 
 
 def test_sensitivity_is_that_of_two_octaves() -> None:
-    assert sensitivity(curve([0.0, 1.0]).losses).value == pytest.approx(4)
-    assert sensitivity(0.1 * curve([0.0, 1.0]).losses).value == pytest.approx(0.4)
+    assert costs_off_best(curve([0.0, 1.0]).losses) == pytest.approx([4, 4])
+    assert costs_off_best(0.1 * curve([0.0, 1.0]).losses) == pytest.approx([0.4, 0.4])
 
 
 def test_dynamics_that_depend_on_the_depth_are_told() -> None:

@@ -8,17 +8,20 @@ from typing import Any, Sequence
 import numpy as np
 
 from ... import ResNet, train
-from ..estimates import Estimate, all_of, over_seeds
+from ..estimates import all_of, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, adam, scaling
 from ..panels import curves, legend, picture_of_panels, shade
 from ..trainings import RealTraining
-from .rates import ALL, MUP, ODE, SMALL
+from .rates import ALL, MUP, ODE
 
 FROM = 0.25  # the layer time from which features are compared
 RATE = 0.5
-HALF = (0.35, 0.65)  # what is called a diversity power_of_distances of one half
+LARGEST = 3  # a power of 1/2: distances over larger eps are of layers that grew, whatever neighbors share
+HALF = (0.35, 0.65)  # what is called a diversity exponent of one half
 STYLES = (":", "--", "-")
+INSTEAD = ("digits for CIFAR-10, width 64 for 256, depths 64 to 256, eps of 1/64 to 1/8 for 1/256 and more, 80 steps "
+           "of 32 images for 1000 of 64")
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ class FeatureDistances(RealTraining):
 def asked(sizes: Sizes, kinds: Sequence[tuple[str, str]], steps_at: Sequence[float]) -> tuple[Any, ...]:
     """Depths, eps, steps, and trainings (kinds, depths, seeds) of activations and scalings."""
     grid = Grid.of(sizes, (0, 0))
-    depths = sizes.of((8, 16), (16, 32, 64), (64, 128, 256, 512))
-    eps = tuple(float(one) for one in 2.0 ** -np.arange(np.log2(depths[0]), 0, -1))
+    depths = sizes.of((16, 32), (64, 128, 256), (256, 512, 1024))
+    eps = tuple(float(one) for one in 2.0 ** -np.arange(np.log2(depths[0]), LARGEST - 1, -1))
     steps = tuple(int(one * (grid.steps - 1)) for one in steps_at)
     data = sizes.images(grid.steps, grid.batch)
     return depths, eps, steps, np.array([[[
@@ -47,9 +50,10 @@ def asked(sizes: Sizes, kinds: Sequence[tuple[str, str]], steps_at: Sequence[flo
         for seed in range(sizes.of(2, 8, 8))] for depth in depths] for phi, name in kinds], dtype=object)
 
 
-def power_of_distances(eps: Sequence[float], distances: np.ndarray) -> Estimate:
-    """The power of eps by which distances, (seeds, eps), grow."""
-    return over_seeds(np.polyfit(np.log(eps), np.log(distances).T, 1)[0])
+def powers_of_distances(eps: Sequence[float], distances: np.ndarray) -> np.ndarray:
+    """The powers of eps by which distances, (..., eps), grow."""
+    fitted = np.polyfit(np.log(eps), np.log(distances).reshape(-1, len(eps)).T, 1)[0]
+    return np.asarray(fitted).reshape(distances.shape[:-1])
 
 
 def draw_distances(axis: Any, eps: Sequence[float], distances: np.ndarray, depths: Sequence[int], power: float,
@@ -62,7 +66,7 @@ def draw_distances(axis: Any, eps: Sequence[float], distances: np.ndarray, depth
     legend(axis)
 
 
-@draws("tp6/18", "distances of features at layer times 1/4 and 1/4 + eps after training: Depth-muP and ODE", SMALL)
+@draws("tp6/18", "distances of features at layer times 1/4 and 1/4 + eps after training: Depth-muP and ODE", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     names = (MUP, ODE)
     depths, eps, steps, trainings = asked(sizes, [("relu", name) for name in names], (1.0,))
@@ -73,13 +77,17 @@ def _(sizes: Sizes) -> Asked:
         for power in (0.5, 1.0):
             axis.plot(eps, (np.array(eps) / eps[0]) ** power, ":", color="0.6")
     axes[0].set_ylabel("d(eps), 1 at the least eps")
-    powers = [[power_of_distances(eps, at) for at in one] for one in found]
-    mup, ode = (", ".join(f"{one} at L = {depth}" for depth, one in zip(depths, several)) for several in powers)
-    grows = powers[1][-1] - powers[1][0]
+    powers = powers_of_distances(eps, found)  # (scalings, depths, seeds)
+    known = [[over_seeds(at) for at in one] for one in powers]
+    mup, ode = (", ".join(f"{one} at L = {depth}" for depth, one in zip(depths, several)) for several in known)
+    nears = over_seeds(np.abs(powers[1, 0] - 1) - np.abs(powers[1, -1] - 1))  # seed by seed: both saw the same data
+    apart = over_seeds(powers[1, -1] - powers[0, -1])
     return Drawing(picture, {"depths": depths, "eps": eps, "step": steps, "distances": found}, (
         Conclusion("under Depth-muP distances grow like eps^(1/2) at every depth", f"powers {mup}",
-                   all_of(one.within(*HALF) for one in powers[0])),
-        Conclusion("under ODE the power grows from 1/2 towards 1 with depth", f"powers {ode}", grows.above(0))))
+                   all_of(one.within(*HALF) for one in known[0])),
+        Conclusion("under ODE the power comes closer to 1 with depth", f"by {nears}: powers {ode}", nears.above(0)),
+        Conclusion("in the deepest network it is larger under ODE than under Depth-muP", f"by {apart}",
+                   apart.above(0))))
 
 
 def draw_steps(kinds: Sequence[str], eps: Sequence[float], depths: Sequence[int], steps: Sequence[int],
@@ -100,32 +108,31 @@ def draw_steps(kinds: Sequence[str], eps: Sequence[float], depths: Sequence[int]
 
 
 def at_steps(sizes: Sizes, kinds: Sequence[tuple[str, str]]) -> Any:
-    """Distances of several kinds of networks at an early, a middle and the last step, and their exponents."""
+    """Distances of several kinds of networks at an early, a middle and the last step, and their exponents, of every
+    seed, (kinds, depths, seeds, steps)."""
     depths, eps, steps, trainings = asked(sizes, kinds, (0.1, 0.5, 1.0))
     found = yield trainings
     found = found.reshape(*found.shape[:-1], len(steps), len(eps))
-    powers = np.array([[[power_of_distances(eps, one[:, k]) for k in range(len(steps))] for one in several]
-                       for several in found])
-    return depths, eps, steps, found, powers
+    return depths, eps, steps, found, powers_of_distances(eps, found)
 
 
-@draws("tp6/19", "distances of features over eps^(1/2), early and late in training: Depth-muP and ODE", SMALL)
+@draws("tp6/19", "distances of features over eps^(1/2), early and late in training: Depth-muP and ODE", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     names = (MUP, ODE)
     depths, eps, steps, found, powers = yield from at_steps(sizes, [("relu", name) for name in names])
-    with_t = [one[-1, -1] - one[-1, 0] for one in powers]
-    with_depth = [one[-1, -1] - one[0, -1] for one in powers]
+    with_t = [over_seeds(one[-1, :, -1] - one[-1, :, 0]) for one in powers]
+    with_depth = [over_seeds(one[-1, :, -1] - one[0, :, -1]) for one in powers]
     return Drawing(draw_steps(names, eps, depths, steps, found), {
         "depths": depths, "eps": eps, "steps": steps, "distances": found}, tuple(
         Conclusion(f"under {name} powers of eps grow {how}", f"by {one}", one.above(0))
         for how, several in (("in training", with_t), ("with depth", with_depth)) for name, one in zip(names, several)))
 
 
-@draws("tp6/20", "distances of features over eps^(1/2), early and late in training: relu and absolute values", SMALL)
+@draws("tp6/20", "distances of features over eps^(1/2), early and late in training: relu and absolute values", INSTEAD)
 def _(sizes: Sizes) -> Asked:
     kinds = ("relu", "abs")
     depths, eps, steps, found, powers = yield from at_steps(sizes, [(phi, MUP) for phi in kinds])
-    less = [powers[0, -1, k] - powers[1, -1, k] for k in range(len(steps))]
+    less = [over_seeds(one) for one in (powers[0, -1] - powers[1, -1]).T]
     return Drawing(draw_steps(kinds, eps, depths, steps, found), {
         "depths": depths, "eps": eps, "steps": steps, "distances": found}, (
         Conclusion("powers of eps are less with absolute values than with relu: features are more diverse",

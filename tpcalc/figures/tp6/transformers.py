@@ -71,22 +71,22 @@ def _(sizes: Sizes) -> Asked:
         draw_curve(axis, curve, "")
     axes[0].set_ylabel("training loss of a character")
     legend(axes[1])
-    branch, learning = sensitivity(by_branch), sensitivity(by_rate)
-    less = learning - branch
+    off = [costs_off_best(one) for one in (by_branch, by_rate)]
+    (branch, learning), less = map(over_seeds, off), over_seeds(off[1] - off[0])  # seed by seed: the same data
     return Drawing(picture, numbers(found), (
         Conclusion("losses depend less on the block multiplier than on the learning rate",
                    f"a factor of 4 off the best costs {branch} and {learning}", less.above(0)),))
 
 
-def sensitivity(losses: np.ndarray) -> Estimate:
+def costs_off_best(losses: np.ndarray) -> np.ndarray:
     """By how much losses, (depths, values, seeds), two octaves off their best are above it, on the better side, a mean
-    over depths."""
+    over depths, of every seed."""
     off = []
     for one in losses:
         k = int(np.argmin(one.mean(axis=1)))
         sides = [one[j] for j in (k - 2, k + 2) if 0 <= j < len(one) and np.isfinite(one[j]).all()]
         off.append(np.min(sides, axis=0) - one[k] if sides else np.zeros(one.shape[1]))
-    return over_seeds(np.mean(off, axis=0))
+    return np.mean(off, axis=0)
 
 
 @draws("tp6/16", "least loss of transformers against depth, early and late in training", INSTEAD, TEXT)

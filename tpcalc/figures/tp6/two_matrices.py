@@ -16,7 +16,7 @@ from .rates import ALL, MUP, SMALL
 from .valley import valley_slope
 
 NORMS = {"relu": None, "abs": "layer"}
-MULTIPLIERS = (0.5, 1.0, 2.0)
+MULTIPLIERS = (1.0, 2.0, 4.0, 8.0)
 TINY = 2.0**-20  # a rate that changes nothing
 
 
@@ -27,7 +27,7 @@ def network(phi: str, matrices: int) -> ResNet:
 
 def blocks_compared(sizes: Sizes, phi: str, catches_up: bool) -> Asked:
     """Least losses of networks of as many matrices, in blocks of one and of two, early and late."""
-    grid = Grid.of(sizes, (-3, 1))
+    grid = Grid.of(sizes, (-4, 0))
     several = grid.depths if grid.depths[0] > 1 else grid.depths[1:]
     losses = yield np.stack([np.stack([
         replace(grid, depths=tuple(count // matrices for count in several)).rates(
@@ -87,7 +87,7 @@ def _(sizes: Sizes) -> Asked:
 
 @draws("tp6/8", "loss over learning rate and block multiplier at three depths, and the slope of the best sublevel "
        "sets: two matrices a block, absolute values with LayerNorm",
-       SMALL.replace("depths 4 to 64", "depths 2, 8 and 32"))
+       SMALL.replace("depths 4 to 64 for 8 to 1024", "depths 2, 8 and 32 for 2, 32 and 1024"))
 def _(sizes: Sizes) -> Asked:
     grid = replace(Grid.of(sizes, (-5, 2)), depths=sizes.of((1, 2), (2, 8, 32), (2, 32, 1024)))
     branches = 2.0 ** sizes.of(np.linspace(-2, 2, 3), np.arange(-4, 4), np.arange(-4, 5))
@@ -101,8 +101,10 @@ def _(sizes: Sizes) -> Asked:
         heat_map(axis, grid.values, branches, one.mean(axis=-1), ("log2 of learning rate", "log2 of multiplier"))
         axis.set_title(f"L = {depth}")
         slopes.append(jackknife(lambda kept: valley_slope(x, y, kept.mean(axis=0)), np.moveaxis(one, -1, 0)))
-    theory = [response_slope(sizes, net, depth, *best(grid, branches, one)) for depth, one in zip(grid.depths, losses)]
-    less = slopes[-1] - slopes[0]
+    theory = [response_slope(sizes, net, depth, *best(grid, branches, one), grid.steps)
+              for depth, one in zip(grid.depths, losses)]
+    less = jackknife(lambda kept: valley_slope(x, y, kept[:, -1].mean(axis=0)) - valley_slope(
+        x, y, kept[:, 0].mean(axis=0)), np.moveaxis(losses, -1, 0))
     said = ", ".join(f"{one} at L = {depth}" for depth, one in zip(grid.depths, slopes))
     predicted = ", ".join(f"{one:.2f} at L = {depth}" for depth, one in zip(grid.depths, theory))
     return Drawing(picture, {"depths": grid.depths, "rates": grid.values, "multipliers": branches, "losses": losses,
@@ -110,7 +112,8 @@ def _(sizes: Sizes) -> Asked:
         Conclusion(f"at L = {grid.depths[0]} the best set has slope -2", said, slopes[0].within(-2.5, -1.5)),
         Conclusion(f"at L = {grid.depths[-1]} it has slope -1", said, slopes[-1].within(-1.5, -0.5)),
         Conclusion("slopes grow with depth, as both matrices' updates first multiply and then add",
-                   f"by {less}; slopes at which one update moves outputs as much, at infinite width: {predicted}",
+                   f"by {less}; slopes at which an update as large as all together moves outputs as much, at "
+                   f"infinite width: {predicted}",
                    less.above(0))))
 
 
@@ -120,8 +123,11 @@ def best(grid: Grid, branches: np.ndarray, losses: np.ndarray) -> tuple[float, f
     return float(branches[k]), float(grid.values[j])
 
 
-def response_slope(sizes: Sizes, net: ResNet, depth: int, branch: float, rate: float) -> float:
+def response_slope(sizes: Sizes, net: ResNet, depth: int, branch: float, rate: float, steps: int) -> float:
     """The slope at which one update moves the outputs by as much, from particles at infinite width.
+
+    Adam's updates are about as large as its rate, so that one with ``steps`` times the rate goes as far as a training
+    at most; one of the rate alone is so small that products of updates do not count at any depth.
 
     By how many octaves it moves them more where the rate, or the multiplier, is doubled: 2 for the rate where updates
     of both matrices multiply, 1 where they add.
@@ -135,5 +141,6 @@ def response_slope(sizes: Sizes, net: ResNet, depth: int, branch: float, rate: f
             samples=samples, batches=2, seed=0)).outputs[1] for one in (by, TINY))
         return float(np.sqrt(np.mean((after - before) ** 2)))
 
-    start = moved(branch, rate)
-    return -float(np.log2(moved(branch, 2 * rate) / start) / np.log2(moved(2 * branch, rate) / start))
+    whole = steps * rate
+    start = moved(branch, whole)
+    return -float(np.log2(moved(branch, 2 * whole) / start) / np.log2(moved(2 * branch, whole) / start))
