@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, count
 
 import sympy as sp
 
@@ -14,7 +14,7 @@ from ..programs.language import Matrix, MatVec, Member, OfFamily, Transpose, Vec
 from ..programs.program import Loop, Location, Program
 
 
-EARLIER = ("s", "s_0", "s_00")  # names of an earlier step, the first that a program does not have
+EARLIER = "s"  # the name of an earlier step; s_0, s_00, ... where a program has it
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,9 @@ def solve_indices(pattern: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...], unk
 def past_of(program: Program) -> sp.Symbol:
     """The symbol of an earlier step: none of the program's."""
     inside = (one.statement.value.free_symbols for one in program.locations())
+    names = (EARLIER + "_" * (zeros > 0) + "0" * zeros for zeros in count())
     taken = {str(symbol) for symbol in set().union(program.sizes, program.index_roles(), *inside)}
-    return sp.Symbol(next(name for name in EARLIER if name not in taken), integer=True, nonnegative=True)
+    return sp.Symbol(next(name for name in names if name not in taken), integer=True, nonnegative=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,7 +18,7 @@ BASE = 8  # the size that larger ones are compared with, where it is among them:
 @dataclass(frozen=True)
 class Curve:
     """Losses, (sizes, values, seeds), of networks of several sizes against a hyperparameter, in a part of the
-    training; sizes are depths, or what ``of`` says.
+    training; sizes are depths, or widths, by their letter.
     """
 
     sizes: tuple[int, ...]

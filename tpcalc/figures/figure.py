@@ -18,7 +18,6 @@ from .images import DIGITS, Images
 from .trainings import losses_of
 
 Size = Literal["toy", "usual", "full"]
-SIZES: tuple[Size, ...] = ("toy", "usual", "full")
 IMAGES = "images"
 AGREES = {True: "agrees", False: "disagrees", None: "not resolved"}
 PAPERS = ("tp6", "depthwise")

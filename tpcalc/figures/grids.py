@@ -29,13 +29,12 @@ class Grid:
     batch: int
 
     @classmethod
-    def of(cls, sizes: Sizes, octaves: tuple[float, float], step: float = 1.0, seeds: int = 4) -> "Grid":
+    def of(cls, sizes: Sizes, octaves: tuple[int, int]) -> "Grid":
         """Values between powers of 2, both included; appendix L.2's grid at full size."""
         low, high = octaves
-        powers = sizes.of(np.linspace(low, high, 3), np.arange(low, high + step / 2, step),
-                          np.arange(low, high + step / 2, step))
+        powers = np.linspace(low, high, sizes.of(3, high - low + 1, high - low + 1))
         return cls(sizes, sizes.of((2, 4), (4, 8, 16, 32, 64), tuple(2**k for k in range(3, 11))), 2.0**powers,
-                   sizes.of(2, seeds, 5), sizes.of(8, 64, 256), sizes.of(4, 80, EPOCHS_50), sizes.of(4, 32, 64))
+                   sizes.of(2, 4, 5), sizes.of(8, 64, 256), sizes.of(4, 80, EPOCHS_50), sizes.of(4, 32, 64))
 
     def trainings(self, make: Callable[[int, float], tuple[ResNet, Any, DepthScaling]]) -> np.ndarray:
         """(depths, values, seeds) of a network, an optimizer and a scaling for each depth and value."""

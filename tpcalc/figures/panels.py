@@ -50,9 +50,9 @@ def spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return known.mean(axis=-1), known.std(axis=-1, ddof=1) / np.sqrt(count) if count > 1 else 0 * known[..., 0]
 
 
-def legend(axis: Any, title: str | None = None) -> None:
+def legend(axis: Any) -> None:
     """The legend of a panel, at its right, where it covers nothing."""
-    axis.legend(frameon=False, fontsize=7, title=title, title_fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axis.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def write_picture(picture: Any, path: str, date: str) -> None:

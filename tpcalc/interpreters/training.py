@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Callable
 
@@ -21,6 +21,7 @@ from ..training.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Mean, Scalar, Vector
 from ..models.networks import Network
+from ..optimizers.names import BY_NAME
 from ..optimizers.normalized import normalizing_matrix
 from ..programs.program import Assign, Loop, Program, Statement
 from ..optimizers.updates import Optimizer
@@ -29,6 +30,7 @@ from .execution import ProgramDivergence
 from .lowered import LoweredRun
 
 Progress = Callable[[int, int], None]
+OWN = frozenset(map(type, BY_NAME.values()))
 SQUARE = Family(Scalar, "square")  # of the features of the first step at the readout
 
 
@@ -56,8 +58,8 @@ class Training:
     def program(self) -> Program:
         """The program of the training, with one scalar more, for the scale of fluctuations."""
         opt = self.opt
-        if isinstance(getattr(opt, "lr", None), tuple) and is_dataclass(opt):  # rates by step are data, not the program
-            opt = replace(opt, lr=(1.0,))  # type: ignore[arg-type]
+        if isinstance(opt.lr, tuple) and type(opt) in OWN:  # rates by step are data; others may read their lr elsewhere
+            opt = replace(opt, lr=(1.0,))  # type: ignore[type-var, arg-type]
         return _program(self.net, opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
 
     def sizes(self) -> dict[sp.Symbol, int]:

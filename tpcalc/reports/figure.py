@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import time
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from ..figures.images import DIGITS, labeled_images
 from ..figures.panels import write_picture
 from .progress import bar
 from .store import print_json, write_json
+from .workers import workers
 
 FORMATS = {"svg": "Date", "pdf": "CreationDate"}
 TRAININGS = "trainings"  # the folder of what is finished, so that a stopped figure goes on
@@ -36,7 +34,7 @@ def figure_command(args: argparse.Namespace) -> int:
     _checks.folder("--output", args.output)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    with _workers(args.workers) as executor:
+    with workers(args.workers) as executor:
         for figure in chosen:
             start = time.perf_counter()
             with bar(figure.key, 1) as progress:
@@ -92,8 +90,3 @@ def _list(sizes: Sizes, as_json: bool) -> int:
                 "computed in one process" if row["is drawn"] else "not drawn")
         print(f"{row['figure']:<13} {row['shows']}\n{'':<13} {work}; {row['instead']}")
     return 0
-
-
-def _workers(number: int) -> Any:
-    """Processes to train in; one is this process."""
-    return nullcontext() if number == 1 else ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import shutil
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 from .. import _checks
 from .._files import write_text
@@ -24,6 +21,7 @@ from .failures import CompileError
 from .pages.latex import compile_pdf, find_tex
 from .progress import bar
 from .store import write_json
+from .workers import workers
 
 
 def prove_command(args: argparse.Namespace) -> int:
@@ -31,7 +29,7 @@ def prove_command(args: argparse.Namespace) -> int:
     known = entries()
     ordered = closure(known, args.keys or None)
     _checks.folder("--output", args.output)
-    with bar("proving", len(ordered)) as progress, _workers(args.workers) as executor:
+    with bar("proving", len(ordered)) as progress, workers(args.workers) as executor:
         ledger = check(known, args.keys or None, args.seed, progress, executor)
     if args.spoil:
         ledger = replace(ledger, read=_read(ordered, args))
@@ -47,13 +45,8 @@ def prove_command(args: argparse.Namespace) -> int:
 
 def _read(ordered: Sequence[Entry], args: argparse.Namespace) -> dict[str, tuple[ReadEquation, ...]]:
     """Which equations of the statements their checks read."""
-    with bar("spoiling", len(ordered)) as progress, _workers(args.workers) as executor:
+    with bar("spoiling", len(ordered)) as progress, workers(args.workers) as executor:
         return read_ledger({one.key: one for one in ordered}, args.seed, progress, executor)
-
-
-def _workers(number: int) -> Any:
-    """Processes to check entries in; one is this process."""
-    return nullcontext() if number == 1 else ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
 
 
 def write_ledger(ledger: Ledger, folder: Path, pdf: bool = True) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ... import ResNet
 from ..curve import Curve, draw_curve, numbers
-from ..estimates import Estimate, best_octaves, over_seeds
+from ..estimates import Estimate, beside_blow_ups, best_octaves, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws, not_drawn
 from ..grids import late
 from ..panels import legend, picture_of_panels
@@ -48,7 +50,8 @@ def _(sizes: Sizes) -> Asked:
 def varies_less(one: Curve, other: Curve) -> Estimate:
     """By how many octaves best rates vary less over the depths of one curve than of another, of the same seeds."""
     (least, first), (most, last) = map(spread_of_rates, (one, other))
-    return over_seeds(most - least, first or last)
+    grids = [beside_blow_ups(curve.values, losses) for curve in (one, other) for losses in curve.losses]
+    return replace(over_seeds(most - least, first or last), grid=max(grids))
 
 
 def spread_of_rates(curve: Curve) -> tuple[np.ndarray, bool]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import SGD, DepthScaling, ResNet, Run, Task, methods, oo, tasks, train
-from ..estimates import Estimate, over_seeds
+from ..estimates import over_seeds, slope
 from ..figure import Conclusion, Drawing, Sizes, computed
 from ..panels import curves, legend, picture_of_panels, shade
 
@@ -28,12 +28,6 @@ def trained(depth: Any, width: Any, seed: int | None = None) -> np.ndarray:
     run = train(ResNet(), task, SGD(RATE), DepthScaling(), depth, width, keep_nodes=TIMES,
                 method="auto" if seed is None else methods.Dense(seed=seed))
     return sizes_of_features(run)
-
-
-def order_of(sizes: tuple[int, ...], errors: np.ndarray) -> Estimate:
-    """The power of the sizes by which errors, (sizes, several), fall."""
-    powers = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    return over_seeds(powers)
 
 
 def draw_features(sizes: tuple[int, ...], found: np.ndarray, limit: np.ndarray, label: str) -> Any:
@@ -57,7 +51,7 @@ def _(sizes: Sizes) -> Drawing:
     limit = trained(depth, oo)
     found = np.array([[trained(depth, width, seed) for seed in range(sizes.of(2, 8, 8))] for width in widths])
     errors = np.sqrt(np.mean((found - limit) ** 2, axis=(2, 3)))  # (widths, seeds)
-    power, last = order_of(widths, errors), over_seeds(errors[-1] / np.sqrt(np.mean(limit**2)))
+    power, last = slope(widths, errors), over_seeds(errors[-1] / np.sqrt(np.mean(limit**2)))
     return Drawing(
         draw_features(widths, np.moveaxis(found, 1, -1), limit, "width"),
         {"widths": widths, "depth": depth, "limit": limit, "found": found},
@@ -73,7 +67,7 @@ def _(sizes: Sizes) -> Drawing:
     limit = trained(oo, oo)
     found = np.array([trained(depth, oo) for depth in depths])
     moved = np.abs(found - limit)[:, :, 1:]  # the first layer's are known exactly
-    power = order_of(depths, moved.reshape(len(depths), -1))
+    power = slope(depths, moved.reshape(len(depths), -1))
     last = float(np.max(np.abs(found[-1] / limit - 1)))
     return Drawing(
         draw_features(depths, found[..., None], limit, "depth"), {"depths": depths, "limit": limit, "found": found},

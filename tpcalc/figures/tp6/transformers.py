@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,12 +81,12 @@ def _(sizes: Sizes) -> Asked:
 
 def costs_off_best(losses: np.ndarray) -> np.ndarray:
     """By how much losses, (depths, values, seeds), two octaves off their best are above it, on the better side, a mean
-    over depths, of every seed."""
+    over depths, of every seed; NaN where no such losses are known."""
     off = []
     for one in losses:
         k = int(np.argmin(one.mean(axis=1)))
         sides = [one[j] for j in (k - 2, k + 2) if 0 <= j < len(one) and np.isfinite(one[j]).all()]
-        off.append(np.min(sides, axis=0) - one[k] if sides else np.zeros(one.shape[1]))
+        off.append(np.min(sides, axis=0) - one[k] if sides else np.full(one.shape[1], np.nan))
     return np.mean(off, axis=0)
 
 
@@ -126,6 +127,6 @@ def _(sizes: Sizes) -> Asked:
 
 def power_of_depth(curve: Curve) -> Estimate:
     """The power of L of the best rate, from the least to the largest depth."""
-    octaves = np.log2(curve.sizes[-1] / curve.sizes[0])
+    octaves = math.log2(curve.sizes[-1] / curve.sizes[0])
     moved = shift(curve.values, curve.losses[0], curve.losses[-1])
-    return Estimate(moved.value / octaves, moved.error / octaves, moved.seeds, moved.open)
+    return replace(moved, **{name: getattr(moved, name) / octaves for name in ("value", "error", "grid")})
