@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Callable
 
 import pytest
 import sympy as sp
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 import tpcalc as tp
 from tpcalc.calculus.kets import Bracket
 from tpcalc.limits.kets.nodes import Answer, GivenStreams, Increment
+from tpcalc.programs.from_zero import from_zero
+from tpcalc.programs.program import Program
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 SCALE, Q = tp.DepthScaling(ALPHA, GAMMA), sp.Rational
@@ -112,22 +115,36 @@ def test_written() -> None:
         assert line in str(region).replace("  ", "")
 
 
-@pytest.mark.parametrize("opt", [tp.SGD(0.5), tp.SGD(0.5, momentum=0.5)], ids=str)
-def test_kets_and_recursions_of_linear_networks_have_one_limit(opt: tp.SGD) -> None:
+def linear(opt: tp.SGD, scale: tp.DepthScaling) -> Program:
+    return tp.program(tp.ResNet(), opt, scale)
+
+
+def branches_from_zero(opt: tp.SGD, scale: tp.DepthScaling) -> Program:
+    """What branches draw is 0 until they have learned: the line alpha + gamma = 1 has limits below alpha = 1/2 too."""
+    return from_zero(tp.program(tp.ResNet("linear", "mlp"), opt, scale), "W2")
+
+
+@pytest.mark.parametrize("written, opt, least, lowest", [
+    (linear, tp.SGD(0.5), Q(1, 2), -sp.oo), (linear, tp.SGD(0.5, momentum=0.5), Q(1, 2), -sp.oo),
+    (branches_from_zero, tp.SGD(0.5), -sp.oo, sp.Integer(0))])
+def test_kets_and_recursions_of_linear_networks_have_one_limit(
+        written: Callable[[tp.SGD, tp.DepthScaling], Program], opt: tp.SGD, least: sp.Expr,
+        lowest: sp.Expr) -> None:
     """Two derivations without a common step: regions, rates and outputs; a number for an exponent changes nothing."""
-    kets = tp.kets(tp.program(tp.ResNet(), opt, SCALE))
+    kets = tp.kets(written(opt, SCALE))
     one, two = tp.depth_limit(kets), tp.depth_limit(tp.recursion(kets))
     for alpha in (Q(1, 4), Q(1, 2), Q(3, 4), sp.Integer(1), Q(3, 2)):
         for gamma in (-Q(1, 2), sp.Integer(0), Q(1, 4), Q(1, 2), Q(3, 4)):
             region, other = (limit.at(alpha=alpha, gamma=gamma) for limit in (one, two))
             assert (region.has_limit, region.is_trivial) == (other.has_limit, other.is_trivial)
+            assert region.has_limit == (alpha >= least and alpha + gamma >= 1 and gamma >= lowest)
             if not region.has_limit:
                 continue
-            assert region.rate == other.rate
+            assert region.rate.subs({ALPHA: alpha, GAMMA: gamma}) == other.rate.subs({ALPHA: alpha, GAMMA: gamma})
             found = region.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs
             if not region.is_trivial:  # the recursion's are scaled there
                 assert found == pytest.approx(other.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs, abs=2e-5)
-            at_once, = tp.depth_limit(tp.kets(tp.program(tp.ResNet(), opt, tp.DepthScaling(alpha, gamma)))).regions
+            at_once, = tp.depth_limit(tp.kets(written(opt, tp.DepthScaling(alpha, gamma)))).regions
             assert at_once.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs == pytest.approx(found, abs=1e-12)
 
 

@@ -21,6 +21,7 @@ CELLS = (8, 16, 32, 64, 128)  # of layer time, or of each octave of it where fun
 RESOLVED = 1e-3              # of the largest output: the error with which three meshes are enough
 SAMPLED_CELLS = (6, 12)      # where means are sampled
 SCRAMBLES, POINTS = 4, 2**9  # of means over what a layer draws
+ROUND_OFF = 1e-13            # of outputs that are 0
 COVERED = 2.0                # standard errors within which means of scrambles are
 
 
@@ -87,7 +88,7 @@ def _largest(found: LimitOutputs) -> float:
 
 def _with_digits(found: LimitOutputs) -> LimitOutputs:
     """Raise ``Divergence`` where the error is as large as all that is found."""
-    if 0 < _largest(found) <= found.error_estimate:
+    if max(ROUND_OFF, _largest(found)) <= found.error_estimate:
         raise Divergence(f"{found.nodes} nodes of layer time do not resolve the equations of the limit: outputs up to "
                          f"{_largest(found):.1e} have an error of {found.error_estimate:.1e}")
     return found

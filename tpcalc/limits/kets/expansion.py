@@ -108,6 +108,22 @@ class LayerExpansion:
                          "independent from layer to layer only means count", self.means.given_streams)
         return self.derivation.apply(rule, stream_after, factors_inside(front * value))
 
+    def power_of_drawn(self, term: sp.Expr) -> sp.Expr:
+        """The exponent of L in what a layer draws, beside what it has in front: 0, or, where all that its matrices meet
+        is made by updates, that of the updates."""
+        found = sp.Integer(0)
+        for hat in term.atoms(Hat):
+            ket = Ket(hat.vector.vector)
+            if self._found(self.leading, ket.vector) != 0:
+                continue
+            powers = {depth_power(one.function if isinstance(one, sp.Sum) else one, self.depth)
+                      for one in terms_of(self._found(self.whole, ket.vector))}
+            if len(powers) != 1:
+                raise self.layer.refused(f"{hat} is of a ket that is 0 before updates, and of no one power of "
+                                         f"{self.depth} after them")
+            found += powers.pop()
+        return found
+
     # -- leading parts
 
     def _led(self, target: Ket, value: sp.Expr) -> sp.Expr:

@@ -48,7 +48,7 @@ class StreamEquations:
     region: Region
     parameters: tuple[sp.Symbol, ...]
     drift: dict[Ket, tuple[LayerTerm, ...]]
-    noise: dict[Ket, LayerTerm]
+    noise: dict[Ket, tuple[LayerTerm, ...]]
     small: tuple[Affine, ...]
     memory: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
 
@@ -86,7 +86,7 @@ class StreamEquations:
         (x, gradient), t = self.expansion.layer.streams, self.expansion.t
         found: list[LimitEquation] = []
         for sign, ket, source, letter in ((1, x, gradient, A), (-1, gradient, x, B)):
-            noise = sp.sqrt(STEP) * self.noise[ket].value if self.keeps(self.noise[ket]) else sp.Integer(0)
+            noise = sp.sqrt(STEP) * sp.Add(*(one.value for one in self.noise[ket] if self.keeps(one)))
             taken, densities = self._densities(ket, source, letter)
             found.append(_equation(sign * Increment(ket), noise + STEP * taken))
             found += densities

@@ -127,9 +127,10 @@ class KetLimitRegion(Short, Aligned):
 
     def _terms(self) -> Iterator[KetTerm]:
         for ket, terms in self.streams.drift.items():
-            for term in (*terms, *(one for one in [self.streams.noise[ket]] if one.value != 0)):
-                order = self._written(term.order) if self.region.sign(term.order) != "=" else sp.Integer(0)
-                yield KetTerm(ket, term.value, order, term is self.streams.noise[ket])
+            for drawn, several in ((False, terms), (True, self.streams.noise[ket])):
+                for term in several:
+                    order = self._written(term.order) if self.region.sign(term.order) != "=" else sp.Integer(0)
+                    yield KetTerm(ket, term.value, order, drawn)
 
     @cached_property
     def rate(self) -> sp.Expr:
@@ -260,9 +261,12 @@ def ket_limit(kets: KetEquations) -> KetLimit:
             front = expansion.fronts[stream.after]
             found = factors_inside(stream.added) if inside else expansion.drift(stream.after, stream.added)
             drawn = sp.Integer(0) if inside else factors_inside(expansion.added[stream.before] / depth**front)
+            powers = {term: front + sp.Rational(1, 2) + expansion.power_of_drawn(term) for term in terms_of(drawn)}
             drift[stream.before] = tuple(_term(one, depth, sp.Integer(1), parameters)
                                          for one in terms_of(found) if not is_drawn(one))
-            noise[stream.before] = LayerTerm(drawn, Affine.of(front + sp.Rational(1, 2), parameters))
+            noise[stream.before] = tuple(LayerTerm(sp.Add(*(term for term in powers if powers[term] == power)),
+                                                   Affine.of(power, parameters))
+                                         for power in dict.fromkeys(powers.values()))
         small = tuple(sorted({Affine.of(one, parameters) for one in expansion.small}))
         streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small, memory)
         return KetLimit(kets, parameters, tuple(_regions(kets, parameters, streams)))
@@ -282,8 +286,8 @@ def _regions(kets: KetEquations, parameters: tuple[sp.Symbol, ...], streams: Str
     """Parts of the space by what grows, then by what survives."""
     def named(ket: Ket) -> str:
         return f"the stream |{ket.vector.name}>"
-    forms = [(f"what layers draw adds up in {named(ket)}", term.order) for ket, term in streams.noise.items()
-             if term.value != 0]
+    forms = [(f"what layers draw adds up in {named(ket)}", term.order) for ket, terms in streams.noise.items()
+             for term in terms]
     forms += [(f"updates add up in {named(ket)}", term.order) for ket, terms in streams.drift.items() for term in terms]
     forms += [("updates add up within a layer", order) for order in streams.small]
     forms += [("what a matrix keeps of itself grows", order) for order in streams.kept]

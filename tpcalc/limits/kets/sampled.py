@@ -180,8 +180,8 @@ class SampledMarch(StepwiseSolution):
                      for e in self.equations if isinstance(e.target, Expectation)}
         self.taken = [reading.value(sp.expand(self.moved(which).value / STEP)) for which in (0, 1)]
         self.points = _white(len(self.vectors), points // STREAM_SHARE, seed)
-        draws = _white(len(self.laws) * self.T, points, seed + SEEDS_APART).reshape(len(self.laws), self.T, -1)
-        self.draws = dict(zip(self.laws, draws))
+        several = _white(len(self.laws) * self.T, points, seed + SEEDS_APART) if self.laws else np.zeros((0, points))
+        self.draws = dict(zip(self.laws, several.reshape(len(self.laws), self.T, points)))
         self.values = np.zeros((2, self.T, cells + 1, self.points.shape[1]))
         self.layers = [LayerSample(self) for _ in range(cells)]
         self.read_memory(reading, self.layers[0])
