@@ -17,8 +17,6 @@ H = sp.Symbol("h", real=True)
 
 @pytest.mark.parametrize("net, opt, says", [
     (tp.ResNet("tanh", "pre_nonlin"), tp.SGD(), "a function of a stream itself"),
-    (tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(),
-     r"\|x\[t, 0\]> = .* is no initial vector times a number"),
     (tp.ResNet("tanh"), tp.SignSGD(0.1), "means over independent copies"),
     (tp.ResNet("tanh"), tp.Adam(0.1), "means over independent copies"),
     (tp.ResNet("tanh", "mlp", norm="rms", norm_position="post"), tp.SGD(), "no ket runs through its layers"),
@@ -67,7 +65,7 @@ def test_blocks_that_do_not_close(block: Any, says: str) -> None:
         derive_block_kernels(net)
 
 
-@pytest.mark.parametrize("sizes, says", [({"d_in": 2}, "is no initial vector times a number"),
+@pytest.mark.parametrize("sizes, says", [({"d_in": 2}, "is no vector outside of the layers times a number"),
                                          ({"d_out": 2}, "samples, positions or outputs")])
 def test_several_numbers_a_sample_are_refused(sizes: dict[str, int], says: str) -> None:
     with pytest.raises(tp.NotCovered, match=says):

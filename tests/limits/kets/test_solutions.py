@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.limits.kets.nodes import Push
 
 h = sp.Symbol("h", real=True)
 XI, Y = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
@@ -30,7 +31,9 @@ def compare(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling = HALF) -> None:
 
 @pytest.mark.parametrize("net, opt, scale", [
     (tp.ResNet(), tp.SGD(0.5), HALF), (tp.ResNet("tanh"), tp.SGD(momentum=0.5, weight_decay=0.25), HALF),
-    (EVEN, tp.SGD(), tp.DepthScaling(0.75, 0.25)), (tp.ResNet("abs"), tp.SGD(0.5), HALF)], ids=str)
+    (EVEN, tp.SGD(), tp.DepthScaling(0.75, 0.25)), (tp.ResNet("abs"), tp.SGD(0.5), HALF),
+    (tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(0.5, momentum=0.5, weight_decay=0.2), HALF),
+    (tp.ResNet("tanh", "mlp", train_embedding_readout=True), tp.SGD(0.5), tp.DepthScaling(0.5, 1))], ids=str)
 def test_equal_to_training(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling) -> None:
     compare(net, opt, scale)
 
@@ -56,7 +59,8 @@ def test_with_updates_inside_the_activation() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("net, opt", [
     (tp.ResNet("tanh", "mlp"), tp.SGD(0.5)), (tp.ResNet("tanh"), tp.SGD(momentum=0.5)),
-    (EVEN, tp.SGD(weight_decay=0.25)), (tp.ResNet("silu", "glu"), tp.SGD(0.25))], ids=str)
+    (EVEN, tp.SGD(weight_decay=0.25)), (tp.ResNet("silu", "glu"), tp.SGD(0.25)),
+    (tp.ResNet("tanh", "mlp", train_embedding_readout=True), tp.SGD(0.5))], ids=str)
 def test_other_networks_with_updates_inside(net: tp.ResNet, opt: tp.SGD) -> None:
     scale = tp.DepthScaling(1, 0)
     found = limit_of(net, opt, scale).compile()(XI, Y)
@@ -64,6 +68,18 @@ def test_other_networks_with_updates_inside(net: tp.ResNet, opt: tp.SGD) -> None
     assert run.error_estimate is not None
     difference = np.max(np.abs(found.outputs - run.outputs.ravel()))
     assert difference <= found.error_estimate + 2 * run.error_estimate
+
+
+def test_trained_readouts_answer_where_blocks_add_up_to_nothing() -> None:
+    """At gamma = 1 what blocks learn vanishes; what they drew reaches back through the trained vectors."""
+    net = tp.ResNet("tanh", train_embedding_readout=True)
+    region = limit_of(net, tp.SGD(0.5), tp.DepthScaling(0.5, 1))
+    assert not region.is_trivial
+    by_target = {str(e.target): str(e.value) for e in region.equations}
+    assert by_target["G_U_dx[t + 1,s](q)"] == "G_U_dx[t,s](q) - G_dx_dx[t,s](0,q)*xi[t]/2"
+    assert by_target["G_U_dx[0,s](q)"] == "0" and by_target["A[t,s](p)"] == "r[t,s](p)*E[phi'(u[s])*phi'(u[t])]"
+    frozen = limit_of(tp.ResNet("tanh"), tp.SGD(0.5), tp.DepthScaling(0.5, 1))
+    assert frozen.is_trivial and not any(e.value.has(Push) for e in frozen.equations)
 
 
 def test_rates_that_are_data() -> None:

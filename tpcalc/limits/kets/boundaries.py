@@ -7,6 +7,7 @@ from typing import Mapping, Sequence
 
 import sympy as sp
 
+from ..._types import Value
 from ...calculus.kets import Bracket, Ket
 from ...calculus.memory import initial_weight_factor_of
 from ...calculus.setting import Setting
@@ -19,45 +20,48 @@ Numbers = Mapping[tuple, float]
 
 @dataclass(frozen=True)
 class LinearForm:
-    """Numbers that multiply given vectors, at a step: a ket, or the overlap of a stream's end with them."""
+    """Numbers that multiply kets, or overlaps of kets, at a step."""
 
-    factors: tuple[sp.Expr, ...]
+    terms: tuple[tuple[sp.Expr, Value], ...]
     time: sp.Symbol
 
     @classmethod
-    def of(cls, target: sp.Expr, value: sp.Expr, units: Sequence[sp.Expr], time: sp.Symbol) -> "LinearForm":
-        """The value as a combination of the units. Raises ``NotCovered`` for what is none."""
+    def of(cls, target: sp.Expr, value: sp.Expr, kind: type[sp.Basic], time: sp.Symbol) -> "LinearForm":
+        """The value as a combination of what is of a kind. Raises ``NotCovered`` for what is none."""
         value = sp.expand(value)
-        factors = tuple(value.coeff(unit) for unit in units)
-        rest = sp.expand(value - sp.Add(*(factor * unit for factor, unit in zip(factors, units))))
-        if rest != 0 or any(factor.has(Ket, Bracket) for factor in factors):
-            raise NotCovered(f"{target} = {value}; expected a combination of {', '.join(map(str, units))}")
-        return cls(factors, time)
+        units = sorted(value.atoms(kind), key=str)
+        terms = tuple((value.coeff(unit), unit) for unit in units)
+        rest = sp.expand(value - sp.Add(*(factor * unit for factor, unit in terms)))
+        if rest != 0 or any(factor.has(Ket, Bracket, sp.Sum) for factor, _ in terms):
+            raise NotCovered(f"{target} = {value}; expected a combination of {kind.__name__.lower()}s")
+        return cls(terms, time)
 
-    def at(self, t: int, memory: Numbers) -> list[float]:
-        """The factors at step t."""
-        return [_number(factor, self.time, t, memory) for factor in self.factors]
+    def at(self, t: int, memory: Numbers) -> list[tuple[float, Value]]:
+        """Factors at step t that are not 0, each with what it multiplies."""
+        found = [(_number(factor, self.time, t, memory), unit) for factor, unit in self.terms]
+        return [(factor, unit) for factor, unit in found if factor]
 
 
 @dataclass(frozen=True)
 class StreamBoundaries:
     """What boundary equations say, in numbers.
 
-    starts: where streams start, by name; output: the scalar that the loss is of; overlaps: the factors with which it is
-    made of x's overlaps with the initial vectors; derivative: the scalar that is ``factor`` times the loss's
+    starts: where streams start, by name; vectors: what trained vectors become, targets and combinations; output: the
+    scalar that the loss is of; overlaps: what it is made of; derivative: the scalar that is ``factor`` times the loss's
     derivative.
     """
 
     starts: dict[str, LinearForm]
+    vectors: tuple[tuple[Ket, LinearForm], ...]
     output: Scalar
     overlaps: LinearForm
     derivative: Scalar
     factor: sp.Expr
 
     @classmethod
-    def of(cls, setting: Setting, stream: Ket, equations: Sequence[LimitEquation]) -> "StreamBoundaries":
-        """Read them. stream: x, at any layer. Raises ``NotCovered`` for ends of another form."""
-        time, vectors = setting.time, setting.program.vectors
+    def of(cls, setting: Setting, streams: Sequence[Ket], equations: Sequence[LimitEquation]) -> "StreamBoundaries":
+        """Read them. streams: x and its gradient, at any layer. Raises ``NotCovered`` for ends of another form."""
+        time, names = setting.time, {ket.vector.name for ket in streams}
         ends = {e.target: e.value for e in equations if e.boundary}
         losses = [target for target, value in ends.items() if value.has(LossDerivative)]
         if len(losses) != 1:
@@ -69,14 +73,21 @@ class StreamBoundaries:
         if node.several or node.indices != (time,) or factor.has(LossDerivative) or output not in ends:
             raise NotCovered(f"{derivative} = {ends[derivative]}; expected a number times the derivative of a step's "
                              "loss in one output")
-        kets = [Ket(vector) for vector in vectors]
-        starts = {target.vector.name: LinearForm.of(target, value, kets, time) for target, value in ends.items()
-                  if isinstance(target, Ket)}
-        end = stream.vector.at(time, sp.Integer(1))
-        overlaps = LinearForm.of(output, ends[output], [Bracket(vector, end) for vector in vectors], time)
-        found = cls(starts, output, overlaps, derivative, factor)
+        forms = {target: LinearForm.of(target, value, Ket, time) for target, value in ends.items()
+                 if isinstance(target, Ket)}
+        starts = {target.vector.name: form for target, form in forms.items() if target.vector.name in names}
+        vectors = tuple((target, form) for target, form in forms.items() if target.vector.name not in names)
+        found = cls(starts, vectors, output, LinearForm.of(output, ends[output], Bracket, time), derivative, factor)
         found._require_known(setting, equations)
         return found
+
+    def made(self, name: str, step: int) -> tuple[LinearForm, int] | None:
+        """The combination that a trained vector is at a step, and the step at which to read its numbers."""
+        for target, form in self.vectors:
+            index = target.vector.indices[0]
+            if target.vector.name == name and (index.has(form.time) or index == step):
+                return form, step - int(index.xreplace({form.time: sp.Integer(0)}))
+        return None
 
     def _require_known(self, setting: Setting, equations: Sequence[LimitEquation]) -> None:
         """Every number in the equations is one of a step: data, the output, the loss's derivative; or remembered."""

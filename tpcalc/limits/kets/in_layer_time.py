@@ -18,7 +18,7 @@ from ...gaussian.scalar_functions import DerivativeAt
 from ...gaussian.variables import Expectation
 from ...orders.affine import Affine
 from ...orders.region import Region
-from ...programs.language import Scalar
+from ...programs.language import Scalar, Vector
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation
 from .expansion import LayerExpansion
@@ -76,9 +76,10 @@ class StreamEquations:
 
     @property
     def has_updates(self) -> bool:
-        """Do any of the updates' terms survive?"""
-        return any(self.region.sign(term.order) == "=" for terms in self.drift.values() for term in terms
-                   if not term.value.has(Answer))
+        """Do any of the updates' terms survive, or are vectors outside of the layers trained?"""
+        survive = any(self.region.sign(term.order) == "=" for terms in self.drift.values() for term in terms
+                      if not term.value.has(Answer))
+        return survive or bool(self.expansion.layer.trained_vectors)
 
     @cached_property
     def equations(self) -> tuple[LimitEquation, ...]:
@@ -136,10 +137,33 @@ class StreamEquations:
             here = sp.KroneckerDelta(t, s)
             above = sp.Sum(Density(A, t, K, INNER) * Push(two, pushed, K, s, INNER, Q), (K, s, t - 1))
             below = sp.Sum(Density(B, t, K, INNER) * Push(one, pushed, K, s, INNER, Q), (K, s, t if at_step else t - 1))
-            found += [_equation(Push(one, pushed, t, s, P, Q), sp.Integral(above, (INNER, 0, P))
+            starts = self._boundary_answers(pushed)
+            known = {e.target for e in starts}
+            first, last = (start if start in known else sp.Integer(0) for start in (
+                Push(one, pushed, t, s, sp.Integer(0), Q), Push(two, pushed, t, s, sp.Integer(1), Q)))
+            found += [_equation(Push(one, pushed, t, s, P, Q), first + sp.Integral(above, (INNER, 0, P))
                                 + (here * Indicator(P, Q, 1) if pushed == one else 0)),
-                      _equation(Push(two, pushed, t, s, P, Q), sp.Integral(below, (INNER, P, 1))
-                                + (here * Indicator(P, Q, -1) if pushed == two else 0))]
+                      _equation(Push(two, pushed, t, s, P, Q), last + sp.Integral(below, (INNER, P, 1))
+                                + (here * Indicator(P, Q, -1) if pushed == two else 0)), *starts]
+        return found
+
+    def _boundary_answers(self, pushed: Vector) -> list[LimitEquation]:
+        """What trained vectors outside of the layers answer, and streams where they start."""
+        layer, s = self.expansion.layer, self.expansion.s
+        trained = {e.target.vector.name for e in layer.trained_vectors}
+        streams = {self.in_time(ket).vector.name: self.in_time(ket).vector for ket in layer.streams}
+
+        def answer(ket: Ket) -> sp.Expr:
+            step, *times = (index.xreplace({self.expansion.depth: sp.Integer(1)}) for index in ket.vector.indices)
+            if ket.vector.name in streams:
+                return Push(streams[ket.vector.name], pushed, step, s, *times, Q)
+            return Push(ket.vector, pushed, step, s, Q) if ket.vector.name in trained else sp.Integer(0)
+        found = [_equation(answer(Ket(one)), sp.Integer(0)) for one in layer.setting.program.vectors
+                 if one.name in trained]
+        for equation in layer.outside if trained else ():
+            if isinstance(equation.target, Ket):
+                kets = {ket: answer(ket) for ket in equation.value.atoms(Ket)}
+                found.append(_equation(answer(equation.target), sp.expand(equation.value.xreplace(kets))))
         return found
 
     # -- names for hats

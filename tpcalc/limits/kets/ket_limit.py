@@ -261,12 +261,12 @@ def ket_limit(kets: KetEquations) -> KetLimit:
             front = expansion.fronts[stream.after]
             found = factors_inside(stream.added) if inside else expansion.drift(stream.after, stream.added)
             drawn = sp.Integer(0) if inside else factors_inside(expansion.added[stream.before] / depth**front)
-            powers = {term: front + sp.Rational(1, 2) + expansion.power_of_drawn(term) for term in terms_of(drawn)}
+            orders = {term: front + sp.Rational(1, 2) + expansion.power_of_drawn(term) for term in terms_of(drawn)}
             drift[stream.before] = tuple(_term(one, depth, sp.Integer(1), parameters)
                                          for one in terms_of(found) if not is_drawn(one))
-            noise[stream.before] = tuple(LayerTerm(sp.Add(*(term for term in powers if powers[term] == power)),
-                                                   Affine.of(power, parameters))
-                                         for power in dict.fromkeys(powers.values()))
+            noise[stream.before] = tuple(LayerTerm(sp.Add(*(term for term in orders if orders[term] == order)),
+                                                   Affine.of(order, parameters))
+                                         for order in dict.fromkeys(orders.values()))
         small = tuple(sorted({Affine.of(one, parameters) for one in expansion.small}))
         streams = StreamEquations(expansion, Region(len(parameters)), parameters, drift, noise, small, memory)
         return KetLimit(kets, parameters, tuple(_regions(kets, parameters, streams)))

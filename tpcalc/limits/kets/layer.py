@@ -44,6 +44,12 @@ class KetLayer:
         return *self.inner, self.forward.equation, self.backward.equation
 
     @property
+    def trained_vectors(self) -> tuple[KetEquation, ...]:
+        """What vectors outside of the layers become, such as trained embeddings and readouts."""
+        streams = {ket.vector.name for ket in self.streams}
+        return tuple(e for e in self.outside if isinstance(e.target, Ket) and e.target.vector.name not in streams)
+
+    @property
     def index(self) -> sp.Symbol:
         """The layer's."""
         found: sp.Symbol = self.forward.equation.location.loops[-1].index
@@ -175,12 +181,14 @@ def _require_boundaries(setting: Setting, streams: list[Vector], equation: KetEq
 
 
 def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEquation]) -> None:
-    """A stream starts from initial vectors and numbers."""
+    """A stream starts from numbers times vectors, initial or trained, that are outside of the layers."""
+    given = {vector.name for vector in setting.program.vectors}
+    given |= {end.target.vector.name for end in outside if isinstance(end.target, Ket)} - {stream.after.vector.name}
     for end in outside:
         if isinstance(end.target, Ket) and end.target.vector.same_family(stream.after.vector):
-            given = {Ket(vector) for vector in setting.program.vectors}
-            if end.value.atoms(Ket) - given or end.value.has(sp.Sum, Response):
-                raise _refused(setting, f"{end.target} = {end.value} is no initial vector times a number")
+            made = {ket.vector.name for ket in end.value.atoms(Ket)}
+            if made - given or end.value.has(sp.Sum, Response):
+                raise _refused(setting, f"{end.target} = {end.value} is no vector outside of the layers times a number")
 
 
 def _require_plain(setting: Setting, equation: KetEquation) -> None:

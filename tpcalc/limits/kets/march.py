@@ -52,22 +52,30 @@ class March(StepwiseSolution):
             found |= {(name, name, t, s): brackets[:, t, s] for t in range(self.T) for s in range(t + 1)}
         return found
 
-    def begin(self, which: int, t: int, factors: np.ndarray) -> None:
+    def given(self, number: int) -> np.ndarray:
+        return np.eye(1, self.coefficients[0].shape[-1], number)[0]
+
+    def begin(self, which: int, t: int, ket: np.ndarray) -> None:
         node = 0 if which == 0 else self.N
-        self.coefficients[which][t, node, :self.base] = factors
+        self.coefficients[which][t, node] = ket
         self._bracket(which, t, node)
 
-    def along(self, t: int, vector: int) -> float:
-        return float(self.coefficients[0][t, self.N, vector])
+    def boundary(self, which: int, t: int, last: bool) -> np.ndarray:
+        return self.coefficients[which][t, self.N if last else 0]
+
+    def overlap(self, one: np.ndarray, two: np.ndarray) -> float:
+        return float(self._overlaps(one, two[None])[0])
+
+    def _overlaps(self, one: np.ndarray, many: np.ndarray) -> np.ndarray:
+        found = many[:, :self.base] @ one[:self.base]
+        for which in (0, 1):
+            drawn, several = (self._over(part, which) for part in (one[None], many))
+            found = found + np.einsum("kr,kru,tku->t", drawn[0], self.noise[which], several)
+        return found
 
     def _bracket(self, which: int, t: int, node: int) -> None:
         """<x_t|x_s> at a node for all s up to t."""
-        own = self.coefficients[which][t, node]
-        other = self.coefficients[which][:t + 1, node]
-        found = other[:, :self.base] @ own[:self.base]
-        for side in (0, 1):
-            one, many = (self._over(part, side) for part in (own[None], other))
-            found = found + np.einsum("kr,kru,tku->t", one[0], self.noise[side], many)
+        found = self._overlaps(self.coefficients[which][t, node], self.coefficients[which][:t + 1, node])
         self.brackets[which, node, t, :t + 1] = self.brackets[which, node, :t + 1, t] = found
 
     def _over(self, coefficients: np.ndarray, side: int) -> np.ndarray:

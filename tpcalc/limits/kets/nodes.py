@@ -49,17 +49,19 @@ class Density(OfSteps):
 
 class Push(Real):
     """What a stream of step t answers at layer time p to a push along a stream of step s at q. args: members of both
-    families of vectors, t, s, p, q."""
+    families of vectors, t, s, p, q; without p for a vector outside of the layers."""
 
     legend = ("G(p,q)", "what the first stream answers at layer time $p$ to a push along the second one at $q$")
 
     def _sympystr(self, printer: Printer) -> str:
         one, two, *rest = self.args
-        return "G_{}_{}[{},{}]({},{})".format(one.name, two.name, *map(printer.doprint, rest))
+        t, s, *times = map(printer.doprint, rest)
+        return f"G_{one.name}_{two.name}[{t},{s}]({','.join(times)})"
 
     def _latex(self, printer: Printer) -> str:
         one, two, *rest = self.args
-        return r"G^{{{},{}}}_{{{},{}}}\left({},{}\right)".format(one.args[1], two.args[1], *map(printer.doprint, rest))
+        t, s, *times = map(printer.doprint, rest)
+        return rf"G^{{{one.args[1]},{two.args[1]}}}_{{{t},{s}}}\left({','.join(times)}\right)"
 
 
 class LeadingBracket(Real):

@@ -186,11 +186,17 @@ class SampledMarch(StepwiseSolution):
         self.layers = [LayerSample(self) for _ in range(cells)]
         self.read_memory(reading, self.layers[0])
 
-    def begin(self, which: int, t: int, factors: np.ndarray) -> None:
-        self.values[which, t, 0 if which == 0 else -1] = factors @ self.points
+    def given(self, number: int) -> np.ndarray:
+        return self.points[number]
 
-    def along(self, t: int, vector: int) -> float:
-        return float(np.mean(self.values[0, t, -1] * self.points[vector]))
+    def begin(self, which: int, t: int, ket: np.ndarray) -> None:
+        self.values[which, t, 0 if which == 0 else -1] = ket
+
+    def boundary(self, which: int, t: int, last: bool) -> np.ndarray:
+        return self.values[which, t, -1 if last else 0]
+
+    def overlap(self, one: np.ndarray, two: np.ndarray) -> float:
+        return float(np.mean(one * two))
 
     def sweep(self, which: int, t: int) -> None:
         order = range(len(self.layers)) if which == 0 else range(len(self.layers) - 1, -1, -1)

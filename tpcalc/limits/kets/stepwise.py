@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
+import sympy as sp
+
 from ...calculus.kets import Ket
 from ...calculus.memory import initial_weight_factor_of
 from ...calculus.setting import Setting
-from ...errors import Divergence
-from ...programs.language import Scalar
+from ...errors import Divergence, NotCovered
+from ...programs.language import Scalar, Vector
 from ..integral_equations import LimitEquation
-from .boundaries import StreamBoundaries
+from .boundaries import LinearForm, StreamBoundaries
 from .nodes import Increment
 from .reading import LeafReading
 
@@ -31,7 +33,8 @@ class StepwiseSolution:
         self.time, self.past = setting.time, setting.past
         self.names = tuple(ket.vector.name for ket in streams)
         self.vectors = setting.program.vectors
-        self.boundaries = StreamBoundaries.of(setting, streams[0], equations)
+        self.boundaries = StreamBoundaries.of(setting, streams, equations)
+        self.kets: dict[tuple, np.ndarray] = {}  # trained vectors, by name and step
         self.memory = {(initial_weight_factor_of(m)[0].name, 0): 1.0 for m in setting.program.matrices}
         self.memory |= {(name, t): float(value) for name, values in data.items() for t, value in enumerate(values)}
 
@@ -43,16 +46,24 @@ class StepwiseSolution:
         for target, _ in self.remembered:  # buffers start from 0, and nothing of later steps is in earlier ones
             self.memory |= {key: 0.0 for key in self._keys(target, 0) if key not in self.memory}
 
-    def begin(self, which: int, t: int, factors: np.ndarray) -> None:
-        """Start the stream of a step as a combination of the initial vectors."""
+    def given(self, number: int) -> np.ndarray:
+        """An initial vector, as kets are known here."""
+        raise NotImplementedError
+
+    def begin(self, which: int, t: int, ket: np.ndarray) -> None:
+        """Start the stream of a step."""
         raise NotImplementedError
 
     def sweep(self, which: int, t: int) -> None:
         """Take the stream of a step through layer time."""
         raise NotImplementedError
 
-    def along(self, t: int, vector: int) -> float:
-        """The overlap of x at the end of layer time with an initial vector."""
+    def boundary(self, which: int, t: int, last: bool) -> np.ndarray:
+        """The ket of a stream at layer time 0, or at the last one, 1."""
+        raise NotImplementedError
+
+    def overlap(self, one: np.ndarray, two: np.ndarray) -> float:
+        """Of two kets."""
         raise NotImplementedError
 
     def outputs(self) -> np.ndarray:
@@ -62,8 +73,8 @@ class StepwiseSolution:
             for t in range(self.T):
                 self.begin(0, t, self._start(0, t))
                 self.sweep(0, t)
-                found[t] = sum(factor * self.along(t, vector)
-                               for vector, factor in enumerate(self.boundaries.overlaps.at(t, self.memory)) if factor)
+                found[t] = sum(factor * self.overlap(*(self._ket(vector, t) for vector in bracket.args))
+                               for factor, bracket in self.boundaries.overlaps.at(t, self.memory))
                 if not np.isfinite(found[t]):
                     raise Divergence(f"the equations of the limit blow up at step {t}", step=t)
                 self.memory[self.boundaries.output.name, t] = float(found[t])
@@ -80,7 +91,28 @@ class StepwiseSolution:
                                                      for one in e.target.atoms(Increment)))
 
     def _start(self, which: int, t: int) -> np.ndarray:
-        return np.array(self.boundaries.starts[self.names[which]].at(t, self.memory))
+        return self._combined(self.boundaries.starts[self.names[which]], t)
+
+    def _combined(self, form: LinearForm, t: int) -> np.ndarray:
+        found = 0 * self.given(0)
+        for factor, ket in form.at(t, self.memory):
+            found = found + factor * self._ket(ket.vector, t)
+        return found
+
+    def _ket(self, vector: Vector, t: int) -> np.ndarray:
+        """A vector outside of layers, whose symbol for steps is t: a stream's end, an initial vector, or a trained
+        one."""
+        indices = [int(index.xreplace({self.time: sp.Integer(t)})) for index in vector.indices]
+        if vector.name in self.names:
+            return self.boundary(self.names.index(vector.name), indices[0], bool(indices[1]))
+        key = (vector.name, *indices)
+        if key not in self.kets:
+            given = [number for number, one in enumerate(self.vectors) if (one.name, *one.indices) == key]
+            made = None if given else self.boundaries.made(vector.name, indices[0])
+            if not given and made is None:
+                raise NotCovered(f"|{vector}>: no equation says what it is at step {t}")
+            self.kets[key] = self.given(given[0]) if given else self._combined(*made)  # type: ignore[misc]
+        return self.kets[key]
 
     def _remember(self, t: int) -> None:
         for target, value in self.remembered:
