@@ -49,9 +49,18 @@ class Field(sp.Function):
         return text if exp is None else f"{text}^{{{exp}}}"
 
 
-def fields(names: str) -> Any:
+class SymmetricField(Field):
+    """A field that does not tell its arguments apart."""
+
+    @classmethod
+    def eval(cls, *args: sp.Expr) -> sp.Expr | None:
+        ordered = sorted(args, key=sp.default_sort_key)
+        return None if list(args) == ordered else cls(*ordered)
+
+
+def fields(names: str, kind: type[Field] = Field) -> Any:
     """Classes of fields by their names."""
-    return [type(name, (Field,), {}) for name in names.split()]
+    return [type(name, (kind,), {}) for name in names.split()]
 
 
 def mean_of(value: sp.Expr) -> sp.Expr:

@@ -108,12 +108,25 @@ def spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
         return [("turned round", not side)]
     if isinstance(side, (sp.logic.boolalg.Boolean, Relational)) and not isinstance(side, sp.Expr):
         return _spoiled_condition(side, rng)
+    if isinstance(side, sp.MatrixBase):
+        return _spoiled_matrix(side, rng)
     if not isinstance(side, sp.Expr):
         return []
     ways = {"a sign": _sign, "a factor of 2": _factor, "an exponent": _exponent, "an index shifted": _index,
             "two names swapped": _names}
     made = ((what, _attempted(way, side, rng)) for what, way in ways.items())
     return [(what, wrong) for what, wrong in made if wrong is not None]
+
+
+def _spoiled_matrix(side: sp.MatrixBase, rng: np.random.Generator) -> list[Spoil]:
+    """Its entries spoiled, one at a time, each in every way."""
+    found = []
+    for row, column in np.ndindex(*side.shape):
+        for what, wrong in spoils(side[row, column], rng):
+            whole = sp.Matrix(side)
+            whole[row, column] = wrong
+            found.append((f"{what} in entry ({row + 1}, {column + 1})", sp.ImmutableMatrix(whole)))
+    return found
 
 
 def _attempted(way: Callable[[sp.Expr, np.random.Generator], sp.Expr | None], side: sp.Expr,

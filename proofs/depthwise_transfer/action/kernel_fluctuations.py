@@ -13,13 +13,13 @@ from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
 from ..._letters import Letters
 from ._action import Sites
-from .._fields import fields, mean_of
+from .._fields import SymmetricField, fields, mean_of
 
 DEPTH, WIDTH, NETWORKS, SAMPLES, START = 3, 128, 3000, 200_000, 1.4
 ell, k, j, L = sp.symbols("ell k j L", integer=True)
 N = sp.Symbol("N")
-phi, g, Phi, G, kPhi, kG, kPG, DPhi, DG, DPG, DGP, SPhi, SG, SPG = fields(
-    "phi g Phi G kPhi kG kPG DPhi DG DPG DGP SPhi SG SPG")
+phi, g, Phi, G, kPG, DPhi, DG, DPG, DGP, SPhi, SG, SPG = fields("phi g Phi G kPG DPhi DG DPG DGP SPhi SG SPG")
+kPhi, kG = fields("kPhi kG", SymmetricField)
 KAPPAS = (Equation(kPhi(ell, k), mean_of(phi(ell)**2 * phi(k)**2) - Phi(ell) * Phi(k)),
           Equation(kG(ell, k), mean_of(g(ell)**2 * g(k)**2) - G(ell) * G(k)),
           Equation(kPG(ell, k), mean_of(phi(ell)**2 * g(k)**2) - Phi(ell) * G(k)))
@@ -29,12 +29,14 @@ def derivative(of: sp.Expr, by: sp.Expr) -> sp.Symbol:
     return sp.Symbol(rf"\frac{{\partial {sp.latex(of)}}}{{\partial {sp.latex(by)}}}")
 
 
-SENSITIVITIES = tuple(Equation(D(ell, k), L * derivative(mean_of(field(ell)**2), kernel(k))) for D, field, kernel in (
-    (DPhi, phi, Phi), (DG, g, G), (DPG, phi, G), (DGP, g, Phi)))
+PAIRS = ((DPhi, phi, Phi), (DG, g, G), (DPG, phi, G), (DGP, g, Phi))
+SENSITIVITIES = tuple(Equation(D(ell, k), L * derivative(mean_of(field(ell)**2), kernel(k)))
+                      for D, field, kernel in PAIRS)
 _kappa, _D = sp.Matrix([[kPhi(ell, k), kPG(ell, k)], [kPG(k, ell), kG(ell, k)]]), sp.Matrix(
     [[DPhi(ell, k), DPG(ell, k)], [DGP(ell, k), DG(ell, k)]])
-BLOCKS = (Equation(sp.Symbol(r"\kappa_{\ell k}"), _kappa), Equation(sp.Symbol(r"D_{\ell k}"), _D))
-COVARIANCE = Equation(sp.Symbol(r"\mathrm{Cov}(q)"), -sp.Symbol(r"(\nabla^2 S)^{-1}") / N)
+KAPPA_BLOCKS, D_BLOCKS = (Equation(sp.Symbol(r"\kappa_{\ell k}"), _kappa), Equation(sp.Symbol(r"D_{\ell k}"), _D))
+INVERSE = sp.Symbol(r"(\nabla^2 S)^{-1}")
+COVARIANCE = Equation(sp.Symbol(r"\mathrm{Cov}(q)"), -INVERSE / N)
 VARIANCE = Equation(sp.Symbol(r"\mathrm{Var}(K)"), sp.Sum(
     SPhi(ell, k) * G(ell + 1) * G(k + 1) + SG(ell + 1, k + 1) * Phi(ell) * Phi(k) + 2 * SPG(ell, k + 1) * G(
         ell + 1) * Phi(k), (ell, 1, L), (k, 1, L)) / (N * L**2))
@@ -75,15 +77,49 @@ def propagator() -> np.ndarray:
     sites = {"phi": np.tanh(h), "g": np.array(back[::-1])}
     tables: dict[str, Value] = {"phi": lambda node: sites["phi"][node - 1], "g": lambda node: sites["g"][node - 2],
                                 "Phi": lambda node: features[node - 1], "G": lambda node: gradients[node - 2]}
-    nodes = [(phi, node) for node in range(1, DEPTH + 1)] + [(g, node) for node in range(2, DEPTH + 2)]
-    kappa = np.zeros((2 * DEPTH, 2 * DEPTH))
-    for a, (first, p) in enumerate(nodes):
-        for b, (second, q) in enumerate(nodes[a:], a):
-            equation = KAPPAS[2 if first is not second else 0 if first is phi else 1]
-            kappa[a, b] = kappa[b, a] = Letters(tables, {ell: p, k: q}).of(equation.value)
-    inverse = np.linalg.inv(np.eye(2 * DEPTH) - D)
-    found: np.ndarray = inverse @ kappa @ inverse.T
+    reading = Letters(tables)
+    kappas: dict[str, Value] = {
+        type(one.target).__name__: lambda p, q, one=one: reading.at({ell: p, k: q}).of(one.value) for one in KAPPAS}
+    inverse = response(D)
+    found: np.ndarray = inverse @ of_blocks(KAPPA_BLOCKS, Letters(kappas)) @ inverse.T
     return found
+
+
+def of_blocks(equation: Equation, reading: Letters) -> np.ndarray:
+    """A matrix over Phi at nodes 1 to L and G at nodes 2 to L + 1, by its printed blocks."""
+    nodes = range(1, DEPTH + 1)
+    return np.block([[np.array([[reading.at({ell: p + row, k: q + column}).of(equation.value[row, column])
+                                 for q in nodes] for p in nodes]) for column in (0, 1)] for row in (0, 1)])
+
+
+def response(slopes: np.ndarray) -> np.ndarray:
+    """(1 - D / L)^-1, D by its printed blocks of slopes of means by kernels."""
+    rows = {"phi": -1, "g": DEPTH - 2, "Phi": -1, "G": DEPTH - 2}   # of node 0
+
+    def table(equation: Equation, field: type, kernel: type) -> Value:
+        def value(p: int, q: int) -> Value:
+            slope = slopes[rows[field.__name__] + p, rows[kernel.__name__] + q]
+            return Letters({}, {L: DEPTH, derivative(mean_of(field(ell)**2), kernel(k)): slope}).of(equation.value)
+        return value
+    tables = {type(one.target).__name__: table(one, *pair) for one, (_, *pair) in zip(SENSITIVITIES, PAIRS)}
+    inverse: np.ndarray = np.linalg.inv(np.eye(2 * DEPTH) - of_blocks(D_BLOCKS, Letters(tables)) / DEPTH)
+    return inverse
+
+
+def sources(step: float = 1e-5) -> float:
+    """What kernels answer to sources beside their means, less (1 - D/L)^-1, for drawn means that all kernels move."""
+    rng, many = np.random.default_rng(7), 2 * DEPTH
+    weights, shift = 0.4 * rng.normal(size=(many, many)) / np.sqrt(many), rng.normal(size=many)
+
+    def solution(source: np.ndarray) -> np.ndarray:
+        found = np.zeros(many)
+        for _ in range(200):
+            found = np.tanh(weights @ found + shift) + source
+        return found
+    steps = step * np.eye(many)
+    answers = np.array([(solution(one) - solution(-one)) / (2 * step) for one in steps]).T
+    slopes = (1 - np.tanh(weights @ solution(np.zeros(many)) + shift)**2)[:, None] * weights
+    return float(np.max(np.abs(response(slopes) - answers)))
 
 
 @lru_cache(maxsize=None)
@@ -105,13 +141,13 @@ def networks() -> np.ndarray:
 
 
 def tangent_variance() -> float:
-    """N Var(K) by (111): the kernels in it are of the nodes that each block joins."""
+    """Var(K) at the networks' width by (111): the kernels in it are of the nodes that each block joins."""
     kernels, sigma = solved()[0], propagator()
     at = {"Phi": lambda node: kernels[node - 1], "G": lambda node: kernels[DEPTH + node - 2]}
     tables: dict[str, Value] = {
         **at, "SPhi": lambda p, q: sigma[p - 1, q - 1], "SG": lambda p, q: sigma[DEPTH + p - 2, DEPTH + q - 2],
         "SPG": lambda p, q: sigma[p - 1, DEPTH + q - 2]}
-    return float(Letters(tables, {N: 1, L: DEPTH}).of(VARIANCE.value))
+    return float(Letters(tables, {N: WIDTH, L: DEPTH}).of(VARIANCE.value))
 
 
 TWO = 2  # blocks of the linear network
@@ -159,8 +195,8 @@ def of_the_hessian() -> tuple[MeasuredNumber, ...]:
                            0.0),
             MeasuredNumber(f"those in conjugate kernels, less kappa, {where}",
                            float(np.max(np.abs(found[half:, half:] - kappa))), 1e-4, 0.0),
-            MeasuredNumber(f"N Var of H at node 2 by (100), {where}", float(-np.linalg.inv(found)[1, 1]), 1e-4,
-                           float(spread)))
+            MeasuredNumber(f"Var of H at node 2 by (100), width {WIDTH}, {where}", float(Letters({}, {
+                INVERSE: np.linalg.inv(found)[1, 1], N: WIDTH}).of(COVARIANCE.value)), 1e-4 / WIDTH, spread / WIDTH))
 
 
 def evidence() -> Evidence:
@@ -169,7 +205,7 @@ def evidence() -> Evidence:
     last = DEPTH - 1
     cases = [("Phi, Phi", last, last, sigma[last, last]), ("Phi, Phi of other nodes", 0, last, sigma[0, last]),
              ("G, G", DEPTH, DEPTH, sigma[DEPTH, DEPTH]), ("Phi, G", last, DEPTH, sigma[last, DEPTH]),
-             ("K, K, (111)", 2 * DEPTH, 2 * DEPTH, tangent_variance())]
+             ("K, K, (111)", 2 * DEPTH, 2 * DEPTH, WIDTH * tangent_variance())]
     numbers = []
     for what, a, b, expected in cases:
         products = WIDTH * centered[:, a] * centered[:, b]
@@ -178,8 +214,13 @@ def evidence() -> Evidence:
                                       float(np.mean(products)),
                                       error + 2 * abs(expected) / WIDTH, float(expected)))
     off = real.mean(axis=0)[:-1] - kernels
-    return Evidence((*of_the_hessian(), *numbers, MeasuredNumber("means of kernels, the same, less their limits",
-                                                                 float(np.max(np.abs(off))), 3 / WIDTH, 0.0)))
+    return Evidence((
+        *of_the_hessian(), *numbers,
+        MeasuredNumber("answers of kernels to sources, of drawn means, less (1 - D / L)^-1", sources(), 1e-8, 0.0),
+        MeasuredNumber("covariances of two kernels less those of them in the other order", float(np.max(np.abs(
+            sigma - sigma.T))), 1e-12, 0.0),
+        MeasuredNumber("means of kernels, the same networks, less their limits", float(np.max(np.abs(off))), 3 / WIDTH,
+                       0.0)))
 
 
 ENTRY = Entry(
@@ -192,7 +233,7 @@ ENTRY = Entry(
          "kernel, and $\\kappa$ in two conjugate ones; responses do not mix with kernels there, as the signs of all "
          "gradients may be turned. $\\Sigma = (1 - D / L)^{-1} \\kappa (1 - D / L)^{-\\top}$ is then $N$ times the "
          "covariance of kernels over initializations.",
-    statement=lambda: Equations((COVARIANCE, *KAPPAS, *SENSITIVITIES, *BLOCKS, VARIANCE)),
+    statement=lambda: Equations((COVARIANCE, *KAPPAS, *SENSITIVITIES, KAPPA_BLOCKS, D_BLOCKS, VARIANCE)),
     assumptions=("width to infinity at fixed depth", "no step was made"),
     uses=("depthwise_transfer/path_integral", "depthwise_transfer/finite_size"),
     evidence=evidence,
