@@ -40,8 +40,8 @@ DRIFTS = (Pair(Ch(t, s, tau), Phi(t, s, tau) * Delta[s] + A(t, s, tau)),
 KERNELS = (Pair(Phi(t, s, tau), Average(phi(t, tau) * phi(s, tau))), Pair(G(t, s, tau), Average(g(t, tau) * g(s, tau))))
 RESPONSES = (A(t, s, tau), Average(Slope(phi(t, tau), r(s, tau))) / c)
 OUTPUT = Pair(f(t, 1), sp.Symbol("eta_0") * _sum(A(t, s, 1)))
-EQUATIONS = Equations((FORWARD, BACKWARD, *DRIFTS, *KERNELS, Pair(*RESPONSES), Pair(
-    B(t, s, tau), Average(Slope(g(t, tau), u(s, tau))) / c), OUTPUT))
+ANSWERS = (Pair(*RESPONSES), Pair(B(t, s, tau), Average(Slope(g(t, tau), u(s, tau))) / c))
+EQUATIONS = Equations((FORWARD, BACKWARD, *DRIFTS, *KERNELS, *ANSWERS, OUTPUT))
 
 MIRROR = sp.Function("mirror")(t, s)
 

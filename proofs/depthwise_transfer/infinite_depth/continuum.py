@@ -13,8 +13,9 @@ from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Measure
 from tpcalc.ledger.entry import line
 
 from ..._letters import Letters
-from ._batch_case import BATCH, C as BATCH_C, ETA0, MU0, batch_case
+from ._batch_case import BATCH, C as BATCH_C, ETA0, MU0, STEPS, batch_case
 from .._fields import fields, mean_of
+from ._directions import Direction, left_less_right
 from ._linear_case import C, TASK, TAU, case, curve
 from .written_forms import DEPTH, layers
 
@@ -64,40 +65,56 @@ def drift_witness() -> Witness:
 
 
 def sources_of_networks() -> MeasuredNumber:
-    """Real tanh networks before training: the sum of all sources, squared, less the mean of their kernels."""
+    """Real tanh networks before training, two inputs: the mean of their sums of all sources, less that of kernels."""
     rng, found, blocks = np.random.default_rng(0), [], 5
     for _ in range(SEEDS):
-        h_, total, kernels = 1.3 * rng.normal(size=WIDTH), np.zeros(WIDTH), []
+        h_ = np.outer([1.3, 0.8], rng.normal(size=WIDTH)) + np.outer([0.0, 0.9], rng.normal(size=WIDTH))
+        total, kernels = np.zeros_like(h_), []
         for _ in range(blocks):
-            kernels.append(np.mean(np.tanh(h_)**2))
-            source = rng.normal(size=(WIDTH, WIDTH)) @ np.tanh(h_) / np.sqrt(WIDTH)
+            kernels.append(np.tanh(h_) @ np.tanh(h_).T / WIDTH)
+            source = np.tanh(h_) @ rng.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH)
             total, h_ = total + source / np.sqrt(blocks), h_ + source / np.sqrt(blocks)
-        found.append(np.mean(total**2) - np.mean(kernels))
+        here = Letters({"Phi": lambda a, b, node: kernels[node - 1][a, b]}, {t: 1, s: 0, ell: blocks + 1, L: blocks})
+        found.append(np.mean(total[1] * total[0]) - float(here.of(SOURCES.value)))
     return MeasuredNumber(f"(53), left less right, {SEEDS} tanh networks of width {WIDTH}", float(np.mean(found)),
                           float(np.std(found, ddof=1) / np.sqrt(SEEDS)), 0.0)
 
 
 def rates() -> tuple[Rate, ...]:
-    """A kernel of two steps at layer time 1/2, and the sum of its limit over layers until there."""
-    limit, off = curve(case().curves["H"][:-1, 2, 1]), []
+    """A kernel of two steps at layer time 1/2, what a field there owes to the embedding, and the kernel's sum over
+    layers until there, from their limits."""
+    limit, kernel, embedding, sums, half = curve(case().curves["H"][:-1, 2, 1]), [], [], [], sp.Rational(1, 2)
+    here = Letters({"F": limit, "h": lambda step, time: case().run.gamma(step, -1, 0, 0, time, 0.0)}, {t: 2, tau: half})
+    order = -sp.log(RIEMANN.value.getO().expr).diff(L) * L
     for depth in DEPTHS:
         raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, depth)
-        off.append(abs(float(tp.theory.dmft(raw).H[depth // 2, 2, 0, 1, 0] - limit(0.5))))
-    whole = limit.integ()
-    sums = [abs(float(np.sum(limit(np.arange(1, n // 2 + 1) / n)) / n - whole(0.5) + whole(0))) for n in DEPTHS]
-    return (Rate("H_21 of a linear network at layer time 1/2, from its limit", "L", 1.0, DEPTHS, tuple(off)),
-            Rate("(57), of H_21 until layer time 1/2", "L", 1.0, DEPTHS, tuple(sums)))
+        run, there = tp.train(raw.problem), here.at({L: depth})
+        found = tp.theory.order_parameters(run, raw).H[depth // 2, 2, 0, 1, 0]
+        kernel.append(abs(float(found - limit(0.5))))
+        embedding.append(abs(run.gamma(2, -1, 0, 0, 0.5, 0.0) - float(there.of(CONTINUED.value))))
+        sums.append(abs(float(there.of(RIEMANN.target) - there.of(RIEMANN.value.removeO()))))
+    return (Rate("H_21 of a linear network at layer time 1/2, from its limit", "L", 1.0, DEPTHS, tuple(kernel)),
+            Rate("(55), dh_2/dU there, from its limit", "L", 1.0, DEPTHS, tuple(embedding)),
+            Rate("(57), of H_21 until layer time 1/2", "L", float(order), DEPTHS, tuple(sums)))
 
 
-def pushed() -> MeasuredNumber:
-    """What h_1 of the first input owes to the read-out w, which every g_0 is but for noise: (132) at g_0 = 1."""
-    found = batch_case()
-    tables = {**found.reading.fields, "h": lambda *key: 0.0, "u": lambda *key: 0.0, "g": lambda *key: 1.0}
-    symbols = {c: BATCH_C, size: BATCH, tau: TAU, x: 0, t: 1}
-    left, right = found.run.gamma((1, 0), -1, 0, 1, TAU, 1.0), float(Letters(tables, symbols).of(FIELD.value))
-    return MeasuredNumber(f"(132), dh_1/dw at layer time {TAU}, linear, {BATCH} inputs a step, left less right",
-                          left - right,
-                          1e-8, 0.0)
+def along_sources() -> MeasuredNumber:
+    """(132) for the first input at the last step: what fields owe to the readout, the sources u of every row, and r of
+    every step, which all of its inputs share."""
+    found, last, worst = batch_case(), STEPS - 1, 0.0
+    rows = [[(step, one) for one in range(BATCH)] for step in range(STEPS)]
+    groups: list[list[Value]] = [["V"], *([(0, row)] for step in rows for row in step),
+                                 *([(1, row) for row in step] for step in rows)]
+    for bases in groups:
+        along = [Direction(found.run, found.chi, base) for base in bases]
+        tables: dict[str, Value] = {
+            "h": lambda one, step, time: sum(of.field(0, (step, one), time) for of in along),
+            "g": lambda step, time: sum(of.field(1, (step, found.of_g[step]), time) for of in along),
+            "u": lambda one, step, time: time * ((0, (step, one)) in bases)}
+        here = Letters({**found.reading.fields, **tables}, {c: BATCH_C, size: BATCH, tau: TAU, x: 0, t: last})
+        worst = max(worst, left_less_right(FIELD, here))
+    return MeasuredNumber(f"(132), left less right along all that is drawn, linear, {BATCH} inputs a step", worst, 1e-8,
+                          0.0)
 
 
 def variance_witness(case_: str, start: bool, source: int) -> Witness:
@@ -114,8 +131,11 @@ WHERE = f"H_00 of the first input at layer time {TAU}, linear"
 
 def evidence() -> Evidence:
     truth, right, _ = drift()
-    return Evidence((sources_of_networks(), pushed(),
-                     MeasuredNumber("(54), left less right, linear, one step", truth - right, 1e-10, 0.0)), rates())
+    several = rates()
+    return Evidence((sources_of_networks(), along_sources(),
+                     MeasuredNumber(f"(57), left less right at L = {DEPTHS[-1]}, of H_21", several[-1].distances[-1],
+                                    1 / DEPTHS[-1], 0.0),
+                     MeasuredNumber("(54), left less right, linear, one step", truth - right, 1e-10, 0.0)), several)
 
 
 ENTRY = Entry(

@@ -13,10 +13,12 @@ from tpcalc.ledger import Entry, Erratum, Evidence, MeasuredNumber, Slip, Witnes
 from tpcalc.ledger.entry import line
 
 from ..._letters import Letters
+from .._fields import Slope
+from ._directions import Direction, bases, left_less_right
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
-from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
-                                    KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Ch, Delta, Mirrored, c, ell, s,
-                                    sigma, t, tau, u)
+from ._stochastic_equations import (ADAPTED, ANSWERS, BACKWARD, DRIFT, DRIFTS, EQUATIONS, FINITE_RESPONSE, FORWARD,
+                                    GRADIENT_SLOPE, H_KERNEL, KERNEL_SLOPE, KERNELS, LAST_OUTPUT, OUTPUT, RESPONSES,
+                                    SWAPPED, Ch, Delta, Mirrored, c, ell, g, s, sigma, t, tau, u)
 
 WIDTH, LAYERS, SEEDS, RATE = 512, 6, 48, 2.0
 
@@ -29,7 +31,7 @@ def evidence() -> Evidence:
     residuals = tuple(MeasuredNumber(f"{name}' of a linear network less the right side, the largest of {STEPS} steps",
                                      float(np.max(np.abs(found.slope(name) - found.slope_by(equation)))), 1e-7, 0.0)
                       for name, equation in SLOPES.items())
-    return Evidence((*residuals, *measured()))
+    return Evidence((*residuals, *printed(), *measured()))
 
 
 @lru_cache(maxsize=None)
@@ -61,6 +63,51 @@ def measured() -> tuple[MeasuredNumber, ...]:
                            float((response @ G[layer + 1])[1, 0])),
             MeasuredNumber(f"<phi(h_2) u_0> before that block, {where}", float(means[3]), float(errors[3] + bias),
                            float(anticipated)))
+
+
+def by_solver(**first: Value) -> Letters:
+    """Letters of the linear network, kernels of drifts as printed, averages by its coefficients; first: others."""
+    found = case()
+    curves = {"Phi": "H", "G": "G", "A": "A", "B": "B"}
+    tables: dict[str, Value] = {
+        letter: lambda a, b, location, name=name: curve(found.curves[name][:-1, a, b])(location)
+        for letter, name in curves.items()}
+    known = Letters({**tables, r"\Delta": lambda a: found.Delta[a], "f": lambda a, _: found.f[a]})
+    drifts: dict[str, Value] = {
+        type(one.target).__name__: lambda a, b, at, one=one: known.at({t: a, s: b, tau: at}).of(one.value)
+        for one in DRIFTS}
+    slopes: dict[str, Value] = {
+        "dphi": lambda *_: 1.0,
+        "phi/r": lambda a, p, b, q: found.run.gamma(a, b, 0, 1, p, q) * found.chi[b],
+        "g/u": lambda a, p, b, q: found.run.gamma(a, b, 1, 0, p, q) / found.chi[a]}
+    return Letters({**known.fields, **drifts, **slopes, **first}, {
+        c: C, tau: TAU, sp.Symbol("eta_0"): ETA0}, _average)
+
+
+def _average(reading: Letters, body: sp.Expr) -> Value:
+    """Of two fields, by their coefficients; of a derivative its value, as it is a number."""
+    if isinstance(body, Slope):
+        return reading.of(body)
+    one, two = sp.Mul.make_args(body) if not body.is_Pow else (body.base,) * int(body.exp)
+    (step, at), (other, there) = (map(reading.of, field.args) for field in (one, two))
+    is_gradient = isinstance(one, g)
+    scale = case().chi[step] * case().chi[other] if is_gradient else 1.0
+    return case().run.cross_covariance(step, other, is_gradient, is_gradient, at, there) / scale
+
+
+def printed() -> tuple[MeasuredNumber, ...]:
+    """Every equation at the last step: those of fields along all that is drawn, those of numbers for all earlier
+    steps, but the kernels of drifts, which are in the former."""
+    found, last = dict.fromkeys((FORWARD, BACKWARD), 0.0), STEPS - 1
+    for base in bases(STEPS):
+        here = by_solver(**Direction(case().run, case().chi, base).tables).at({t: last})
+        for equation in found:
+            found[equation] = max(found[equation], left_less_right(equation, here))
+    for equation in (*KERNELS, *ANSWERS, OUTPUT):
+        found[equation] = max(left_less_right(equation, by_solver().at({t: last, s: other})) for other in range(last))
+    names = ("h", "g", "Phi", "G", "A", "B", "f")
+    return tuple(MeasuredNumber(f"{name} of a linear network less the right side, layer time {TAU}", value, 1e-8, 0.0)
+                 for name, value in zip(names, found.values()))
 
 
 def slope_witness(name: str, printed: Mirrored) -> Witness:

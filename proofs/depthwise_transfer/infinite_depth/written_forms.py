@@ -14,7 +14,8 @@ from tpcalc.ledger.entry import line
 
 from ..._letters import Letters
 from .._fields import Slope, fields, mean_of
-from ._linear_case import C, TASK, TAU, case, curve
+from ._directions import Direction, bases, left_less_right
+from ._linear_case import C, STEPS, TASK, TAU, case, curve
 from ._stochastic_equations import BACKWARD
 from .proposition_3 import by_read_in, pushed
 
@@ -111,6 +112,14 @@ def increment_witness() -> Witness:
                    case().run.gamma(1, -1, 0, 1, TAU, 1.0), 1e-6, printed, right)
 
 
+def kernels_of_drift() -> MeasuredNumber:
+    """(51) at the last step, for all earlier ones: against the kernel that the backward pass has."""
+    found, here, last = case(), in_layer_time(), STEPS - 1
+    off = [here.at({t: last, s: other, tau: TAU}).of(BACK_KERNEL.value) - found.Cg[last, other]
+           for other in range(STEPS)]
+    return MeasuredNumber(f"(51) at layer time {TAU}, linear, less the kernel", float(np.max(np.abs(off))), 1e-9, 0.0)
+
+
 def kernel_witness() -> Witness:
     """dg_1/dU, with the kernel of the drift as the equation has it."""
     found, here = case(), in_layer_time()
@@ -121,13 +130,32 @@ def kernel_witness() -> Witness:
                    pushed(BACKWARD.value, 0.0, {"phi": by_read_in, "Cg": kernel}))
 
 
+def along_sources() -> tuple[MeasuredNumber, ...]:
+    """(40) and (41) at the last step and node 4, (82) at TAU: what fields owe to embedding, readout and sources."""
+    run, last, found = layers()[0], STEPS - 1, {UNFOLDED: 0.0, UNFOLDED_BACK: 0.0, INCREMENT: 0.0}
+    chi = (run.outputs - run.task.targets).ravel()
+    for base in bases(STEPS):
+        for block in range(1, DEPTH + 1):
+            here = at_nodes(**Direction(run, chi, base, block).tables).at({t: last, ell: 4})
+            for equation in (UNFOLDED, UNFOLDED_BACK):
+                found[equation] = max(found[equation], left_less_right(equation, here))
+        along = Direction(case().run, case().chi, base)
+        rate = (along.field(0, last, TAU + 1e-4) - along.field(0, last, TAU - 1e-4)) / 2e-4
+        there = in_layer_time(**along.tables).at({t: last, sp.Symbol(r"d\tau"): 1.0, INCREMENT.target: rate,
+                                                  sp.Symbol("du_t"): float(base == (0, last))})
+        found[INCREMENT] = max(found[INCREMENT], left_less_right(INCREMENT, there))
+    return tuple(MeasuredNumber(f"{name}, left less right along all that is drawn, linear", value, 1e-7, 0.0)
+                 for name, value in zip(("(40)", "(41)", "(82)"), found.values()))
+
+
 def evidence() -> Evidence:
     """(93) to (97): the printed integral, and A + H_0 Delta in it."""
     found = case()
     A, H = (found.curves[name][:-1, 1, 0] for name in "AH")
     slope = curve(A).deriv()(TAU) - curve(A)(TAU) - curve(H)(TAU) * found.Delta[0]
     whole = sp.integrate(sp.exp(sigma) * (sigma + 1), (sigma, 0, tau)) - tau * sp.exp(tau)
-    return Evidence((MeasuredNumber("(94), left less right, linear", float(slope), 1e-8, 0.0),
+    return Evidence((*along_sources(), kernels_of_drift(),
+                     MeasuredNumber("(94), left less right, linear", float(slope), 1e-8, 0.0),
                      MeasuredNumber("(97), left less right", float(sp.simplify(whole)), 0.0, 0.0)))
 
 

@@ -8,13 +8,15 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 from tpcalc.ledger.entry import OrderBound
 
+from ..._letters import Letters
 from ..infinite_depth._batch_case import C, ETA0, MU0
 from .._fields import Slope, fields, mean_of
 
-TASK, DEPTHS = tp.Task([1.0, 0.8], [0.9, -0.7]), (64, 128, 256, 512)
+TASK, DEPTHS = tp.Task([1.0, 0.8, -0.6, 1.1], [0.9, -0.7, 0.5, 1.2]), (64, 128, 256, 512)
 HALF = sp.Rational(1, 2)
 t, s, ell, k = sp.symbols("t s ell k", integer=True)
 L, c = sp.symbols("L c", positive=True)
@@ -62,18 +64,38 @@ def measured(depth: int) -> dict[str, float]:
             "A": float(sent(1, "g", 0, behind) / G - learnt), "B": sent(0, "g", 1, behind) / Phi}
 
 
+def by_derivatives() -> Letters:
+    """Letters of the middle block, ``node`` the one before it: derivatives by coefficients over sources."""
+    (run, raw), many = network(DEPTHS[0]), DEPTHS[0]
+    chi = (run.outputs - raw.problem.task.targets).ravel()
+
+    def slope(of: int, by: int, weights: np.ndarray) -> Value:
+        return lambda a, node, b, source: run.gamma(
+            a, b, of, by, (node - 1) / many, (source - by_node[by]) / many) * weights[a, b] / np.sqrt(many)
+    by_node, ones = {0: 1, 1: 0}, np.ones_like(chi)   # u is indexed by the node behind a block, r by that before it
+    return Letters({"phi/r": slope(0, 1, np.outer(ones, chi)), "g/u": slope(1, 0, np.outer(1 / chi, ones))}, {
+        t: 1, s: 0, ell: many // 2 + 1, L: many, c: C}, mean=lambda reading, body: reading.of(body))
+
+
 def evidence() -> Evidence:
     words = {"h": "dh_0 / du_0", "g": "dg_0 / dr_0", "A": "A_10 of the middle block", "B": "B_10 of the middle block"}
-    rates = tuple(Rate(f"{what}, linear", "L", float(-SIZES[0].power), DEPTHS, tuple(
+    bounds = {"h": SIZES[0], "g": SIZES[1], "A": SIZES[2], "B": SIZES[2]}
+    rates = tuple(Rate(f"{what}, linear", "L", float(-bounds[name].power), DEPTHS, tuple(
         abs(measured(depth)[name]) for depth in DEPTHS)) for name, what in words.items())
-    some, found = measured(DEPTHS[0]), tp.theory.order_parameters(*network(DEPTHS[0]))
-    values = {An: some["A"], Bn: some["B"]}
+    some, found, here = measured(DEPTHS[0]), tp.theory.order_parameters(*network(DEPTHS[0])), by_derivatives()
     numbers = []
-    for name, equation in zip("AB", RESCALED):
-        right = equation.value.replace(lambda e: type(e) in values, lambda e: sp.Float(values[type(e)]))
-        numbers.append(MeasuredNumber(f"{name}_10 as rescaled, of the middle block of {DEPTHS[0]}, linear",
-                                      float(getattr(found, name)[DEPTHS[0] // 2, 1, 0, 0, 0]), 1e-9,
-                                      float(right.subs({L: DEPTHS[0], c: C}))))
+    for name, definition, equation in zip("AB", UNSCALED, RESCALED):
+        where = f"of the middle block of {DEPTHS[0]}, linear"
+        known = {(1, 0, DEPTHS[0] // 2 + 1): some[name]}
+        there = Letters({type(definition.target).__name__: lambda *at, known=known: known[at]}, here.symbols)
+        numbers += [MeasuredNumber(f"{name}_10 by its derivative, {where}", some[name], 1e-9,
+                                   float(here.of(definition.value))),
+                    MeasuredNumber(f"{name}_32 by its derivative, rescaled, {where}",
+                                   float(getattr(found, name)[DEPTHS[0] // 2, 3, 0, 2, 0]), 1e-9, float(
+                                       here.at({t: 3, s: 2}).of(definition.value) * np.sqrt(DEPTHS[0]) / C)),
+                    MeasuredNumber(f"{name}_10 as rescaled, {where}",
+                                   float(getattr(found, name)[DEPTHS[0] // 2, 1, 0, 0, 0]), 1e-9,
+                                   float(there.of(equation.value)))]
     return Evidence(tuple(numbers), rates)
 
 
