@@ -251,47 +251,55 @@ FAST = {64: 80, 128: 80, 256: 40, 512: 24, 1024: 12}
 SLOW = {64: 80, 128: 80, 256: 40, 512: 24, 1024: 12, 2048: 6}
 
 MANY = {64: 800, 128: 600, 256: 400, 512: 200, 1024: 40}
+WIDE = {2**14: 200, 2**15: 200, 2**16: 200, 2**17: 200}
+
+# Perceptrons whose next terms have large constants at the input of DATA, so that these widths do not show the leading
+# power yet. Powers do not depend on the input: at these ones, and at those near by, widths show the leading ones.
+INPUTS = {5: 3.0, 32: 0.2, 62: 0.2, 89: 0.5}
+LATE = 47  # at no input that was tried: it has no matrices, and is measured wider
 
 
-def agreement(seed: int, samples: dict[int, int]) -> tuple[bool, list]:
+def program_of(seed: int) -> tuple[Program, dict[str, int]]:
+    return (drawn_perceptron(seed), {"T": 2}) if seed % 3 == 2 else (drawn(seed), {})
+
+
+def agreement(seed: int, samples: dict[int, int], more: dict[int, int] = MANY) -> tuple[bool, list]:
     """(was everything decided, what disagrees) for one drawn program, every third one a perceptron's training.
 
     What samples do not resolve, or is three standard errors off, is measured once more on many new ones.
     """
-    trained = seed % 3 == 2
-    made, sizes = (drawn_perceptron(seed), {"T": 2}) if trained else (drawn(seed), {})
+    made, sizes = program_of(seed)
+    data = {**DATA, "xi": INPUTS.get(seed, DATA["xi"])} if sizes else {}
     found = measure(made, sizes)
     asked = [e for e in found.sizes if kind(e) != "matrix"]
-    measured = slopes(made, sizes, asked, samples, DATA if trained else {})
+    measured = slopes(made, sizes, asked, samples, data)
     wrong = [e for e in asked if not measured[e].agrees(found.power(e))]
     if wrong:
-        measured = slopes(made, sizes, wrong, MANY, DATA if trained else {}, first=1000)
+        measured = slopes(made, sizes, wrong, more, data, first=1000)
     return not found.refused, [(str(e), found.power(e), measured[e]) for e in wrong
                                if not measured[e].agrees(found.power(e))]
 
 
-@pytest.mark.parametrize("seed", [3, 6, 10, *(pytest.param(seed, marks=slow) for seed in (1, 14, 16, 23))])
+@pytest.mark.parametrize("seed", [3, 6, 10, 62, *(pytest.param(seed, marks=slow) for seed in (1, 14, 16, 23))])
 def test_sizes_agree_with_slopes_of_real_networks(seed: int) -> None:
     decided, wrong = agreement(seed, FAST)
     assert decided and wrong == []
 
 
-# perceptrons in which a next term has so large a constant that widths up to 2^11 do not show the leading power yet: the
-# seeds 47 and 62 come to theirs between 2^14 and 2^17
-LATE = {5, 32, 47, 62, 89}
+def test_few_programs_have_refused_members() -> None:
+    """All behind tanh or erf of what grows: what they are of is not known beyond its sign."""
+    refused = [found.refused.values() for found in (measure(*program_of(seed)) for seed in range(100)) if found.refused]
+    assert len(refused) <= 12 and all(any("saturated" in one for one in reasons) for reasons in refused)
 
 
 @slow
 def test_sizes_of_a_hundred_programs_agree_or_are_refused() -> None:
-    results = {seed: agreement(seed, SLOW) for seed in range(100)}
-    print(sum(decided for decided, _ in results.values()), "of 100 decided in all their members")
-    assert {seed: wrong for seed, (_, wrong) in results.items() if wrong and seed not in LATE} == {}
+    results = {seed: agreement(seed, SLOW) for seed in range(100) if seed != LATE}
+    assert {seed: wrong for seed, (_, wrong) in results.items() if wrong} == {}
 
 
 @slow
-@pytest.mark.parametrize("seed, name", [(47, "w2[2]"), (62, "mw1[2]")])
-def test_late_powers_come_at_last(seed: int, name: str) -> None:
-    made = drawn_perceptron(seed)
-    member = next(one.target for one in made.unroll({"T": 2}) if str(one.target) == name)
-    late = slopes(made, {"T": 2}, [member], {2**14: 40, 2**15: 40, 2**16: 40, 2**17: 40}, DATA)[member]
-    assert late.agrees(measure(made, {"T": 2}, asked=[member]).power(member))
+def test_late_powers_come_at_last() -> None:
+    """Up to 2^11 the power of a weight of the readout is off by 0.15; from 2^14 on all powers are the leading ones."""
+    few = {width: 40 for width in WIDE}
+    assert agreement(LATE, few, WIDE) == (True, []) != agreement(LATE, SLOW)
