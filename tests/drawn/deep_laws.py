@@ -47,11 +47,6 @@ def depths_of(example: DeepProgram) -> tuple[int, ...]:
     return TIED_DEPTHS if example.recipe.sweep.tied else DEPTHS
 
 
-def has_limit(example: DeepProgram) -> bool:
-    """Do the outputs of a linear program converge, as far as finite depths tell?"""
-    return converges(finite_outputs(example, depths_of(example)[:-1]))
-
-
 @lru_cache(maxsize=8)
 def derived_recursion(example: DeepProgram) -> Recursion:
     """The recursion of a linear program at its point."""
