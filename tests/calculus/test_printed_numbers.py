@@ -140,7 +140,7 @@ def held(expression: sp.Expr, env: values.Env = ENV, names: LatexReader = LATEX,
 
 
 def assume_number(expression: sp.Expr) -> sp.Expr:
-    """sympy may make a matrix 0, a vector a number, or a denominator 0."""
+    """sympy may make a matrix 0, a vector a number, or a denominator 0: of few, or Hypothesis says that it filters."""
     assume(isinstance(expression, sp.Expr) and not expression.has(sp.nan, sp.zoo, sp.oo))
     try:
         for node in sp.preorder_traversal(expression):

@@ -77,13 +77,16 @@ def test_refusals_name_what_the_program_has(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
-def test_refusals_of_drawn_programs_name_what_they_have(seed: int) -> None:
-    program = drawn(seed)
-    try:
-        tp.depth_limit(tp.recursion(tp.kets(program))).regions[0].compile()([0.8, 0.6], [1, -0.7])
-    except (tp.NotCovered, tp.Divergence) as refusal:
-        assert not foreign(str(refusal), program), refusal
+def test_refusals_of_drawn_programs_name_what_they_have() -> None:
+    """About half of the programs are refused, so that there are messages to read."""
+    refused = 0
+    for program in map(drawn, range(40)):
+        try:
+            tp.depth_limit(tp.recursion(tp.kets(program))).regions[0].compile()([0.8, 0.6], [1, -0.7])
+        except (tp.NotCovered, tp.Divergence) as refusal:
+            assert not foreign(str(refusal), program), refusal
+            refused += 1
+    assert refused >= 10
 
 
 LINES = {"an average in front": (Line("z", (Term("z", 1, H), Term("x", 1, H))),
