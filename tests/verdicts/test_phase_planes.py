@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.training.by_parameter import exponents_of_powers
+from tpcalc.verdicts.phases import PhaseDiagram
 
 X, Y = sp.symbols("x y", real=True)
 H = sp.Rational(1, 2)
@@ -49,7 +50,7 @@ points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)
 
 
 @cache
-def diagram_of(name: str) -> tp.verdicts.phases.PhaseDiagram:
+def diagram_of(name: str) -> PhaseDiagram:
     net, made = {**PLANES, "relu": RELU}[name]
     return tp.phase_diagram(net, made(X, Y), OPTIMIZERS.get(name))
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
+from tpcalc.verdicts.phases import PhaseDiagram
 from tpcalc.width import counted_powers, feature_exponent, width_regime
 from tpcalc.width.sizes import width_verdict
 
@@ -91,7 +92,7 @@ def test_the_conditions_of_tensor_programs_iv_come_out() -> None:
 
 
 @pytest.fixture(scope="module")
-def plane() -> tp.verdicts.phases.PhaseDiagram:
+def plane() -> PhaseDiagram:
     return tp.phase_diagram(scale=FAMILY)
 
 
