@@ -35,6 +35,23 @@ def test_right_plans_claim_that_updates_agree(name: str, optimizer: str) -> None
         assert found and all(claim.holds for claim in found)
 
 
+def test_changes_beside_where_the_stream_begins_forget_what_it_has_grown_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a norm, a step of gradient descent changes the stream by the square of the branch's multiplier times what
+    does not know the stream: so it does for branches that make it grow, and for those that do not."""
+    sizes = update_claims.UpdateClaims._sizes
+    found: list[dict[str, tuple[float, float]]] = []
+    monkeypatch.setattr(update_claims.UpdateClaims, "_sizes",
+                        lambda *arguments: found.append(sizes(*arguments)) or found[-1])
+    changes = []
+    for m in (0.5, 2.0):
+        found.clear()
+        tpt.plan(lambda depth, n: usual.ResMLP(depth, n, 1, m=m, norm=True, act=torch.nn.Identity), BASE, DEEPER,
+                 optimizer="sgd")
+        changes.append(found[1]["layers.*.2.weight"])  # of the target
+    (front, begun), (larger_front, larger_begun) = changes
+    assert abs(larger_begun / begun / 16 - 1) < 0.1 and larger_front / front < 8
+
+
 def with_role(reading: Any, name: str, **changes: Any) -> Any:
     """A reading with a fault: what it says of one parameter is changed."""
     assert any(role.name == name for role in reading.roles)
