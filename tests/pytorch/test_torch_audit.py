@@ -222,6 +222,26 @@ def test_widths() -> None:
     assert found.ok, str(found)
 
 
+@pytest.mark.parametrize("kind, optimizer", [("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)])
+def test_a_readout_may_begin_as_small_as_it_likes(kind: str, optimizer: Any) -> None:
+    """Its first update does not know where it began, and neither do outputs: gradients are those of what it reads."""
+    plain = lambda n_layer, n: models.ResMLP(n_layer, n)  # noqa: E731
+    base, sizes = dict(n_layer=4, n=32), lambda model: dict(n_layer=len(model.layers), n=model.out.in_features)
+    plan = lambda model: tpt.plan(plain, base, sizes(model), optimizer=kind)  # noqa: E731
+
+    def made(n_layer: int, n: int = 32) -> Any:
+        model = plain(n_layer, n)
+        plan(model).init_(model)
+        with torch.no_grad():
+            model.out.weight.mul_(32 / n)
+            model.out.bias.mul_(32 / n)
+        return model
+
+    found = tpt.audit(made, lambda model: optimizer(plan(model).groups(model, lr=1e-3)),
+                      widths=(32, 128), width_key="n", recipe="depth-mup")
+    assert found.ok, str(found)
+
+
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(ValueError, match="^depth_key: got 'n', with which no list of layers grows"):
         tpt.audit(lambda n: models.ResMLP(4, n), script(mlp)[1], depth_key="n")
