@@ -142,6 +142,16 @@ def test_a_plane_has_both_signs_of_its_symbols(assumed: dict) -> None:
     assert deep[0] == deep[1] and "False" not in deep[0]
 
 
+@pytest.mark.parametrize("p", [-H, H, 1])
+def test_layers_start_as_plain_products_do(p: sp.Expr) -> None:
+    """Of n entries of order one with n by n entries of size n^(-(1 + p)/2), by their root mean squares."""
+    counted = counted_powers(tp.WidthScaling([0, p, 1], [0, 0, 1], 0))
+    sizes, rng = (32, 128, 512), np.random.default_rng(0)
+    logs = [np.mean([np.log(np.mean((rng.normal(size=(n, n)) @ rng.normal(size=n))**2) * n**-(1 + float(p))) / 2
+                     for _ in range(20)]) for n in sizes]
+    assert abs(np.polyfit(np.log(sizes), logs, 1)[0] - float(counted["layer 2"])) < 0.05
+
+
 def test_layers_that_do_not_start_at_order_one() -> None:
     """What grows at the start is unstable, whatever comes later; what vanishes is not judged further."""
     diagram = tp.phase_diagram(scale=tp.WidthScaling([0, S, 1], [0, 0, 1], R))
