@@ -125,7 +125,11 @@ class Averaged(_Printed):
 
 
 class Response(_Printed):
-    """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``)."""
+    """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``).
+
+    Without those that a backward pass makes, by the transposes of the forward pass's matrices, the limit is another one
+    [contested/reused_weights].
+    """
 
     precedence = PRECEDENCE["Mul"] + 5  # powers of it stand in parentheses, products have it as it is
     text, tex = "d|{}>/d{}", r"\frac{{\partial | {} \rangle}}{{\partial {}}}"

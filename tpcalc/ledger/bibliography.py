@@ -7,6 +7,11 @@ from typing import Iterable
 
 CITED = re.compile(r"\[([a-z_]+/[a-z0-9_]+)\]")  # keys of the ledger in docstrings and sources of steps
 PAPERS = {
+    "contested": """@misc{contested,
+  title = {Statements of 2024 to 2026 that disagree},
+  note = {of many papers; the source of each entry, as tpcalc prove prints it, names its own},
+}
+""",
     "depthwise_transfer": """@article{depthwise_transfer,
   title = {Depthwise Hyperparameter Transfer in Residual Networks: Dynamics and Scaling Limit},
   author = {Bordelon, Blake and Noci, Lorenzo and Li, Mufan Bill and Hanin, Boris and Pehlevan, Cengiz},
