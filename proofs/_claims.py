@@ -34,26 +34,33 @@ def verdict(alpha: sp.Expr, gamma: sp.Expr) -> tp.verdicts.Verdict:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """``flag`` holds iff ``condition``, among the verdicts that are ``given``; words: the flag in a few words."""
+    """``flag`` holds iff ``condition``, among the verdicts that are ``given``; words: the flag in a few words.
+
+    judge: gives the verdict at a point, whose two exponents are ``symbols`` of the condition; points: of the grid.
+    """
 
     words: str
     flag: Flag
     condition: sp.Basic
     given: Flag = lambda v: True
+    judge: Callable[[sp.Expr, sp.Expr], tp.verdicts.Verdict] = verdict
+    points: tuple[Point, ...] = PLANE
+    symbols: tuple[sp.Symbol, sp.Symbol] = (ALPHA, GAMMA)
 
     def latex(self) -> str:
         return rf"\text{{{self.words}}} &\iff {latex(self.condition)}"
 
     def agreement(self) -> MeasuredNumber:
         """On the points of a grid, exactly."""
-        points = [point for point in PLANE if self.given(verdict(*point))]
-        right = sum(bool(self.flag(verdict(*point))) == holds(self.condition, point) for point in points)
+        points = [point for point in self.points if self.given(self.judge(*point))]
+        right = sum(bool(self.flag(self.judge(*point))) == holds(self.condition, point, self.symbols)
+                    for point in points)
         return MeasuredNumber(f"points of a grid where '{self.words}' is as stated", float(right), 0.0,
                               float(len(points)))
 
 
-def holds(condition: sp.Basic, point: Point) -> bool:
-    return bool(condition.subs(dict(zip((ALPHA, GAMMA), point))))
+def holds(condition: sp.Basic, point: Point, symbols: tuple[sp.Symbol, sp.Symbol] = (ALPHA, GAMMA)) -> bool:
+    return bool(condition.subs(dict(zip(symbols, point))))
 
 
 @lru_cache(maxsize=None)

@@ -37,7 +37,8 @@ class MatrixVerdict(Short):
     matrices, -oo where there is none; partners: the matrices with whose
     updates it interacts so. complete: that ratio does not vanish.
 
-    Source: Tensor Programs VI, K.2 and K.3; the ratio is what arXiv:2505.01618 asks a network to keep.
+    Source: Tensor Programs VI, K.2 and K.3; the ratio is what arXiv:2505.01618 asks a network to keep. That inner
+    matrices drift as the last one does was contested [contested/inner_matrices].
 
     >>> import tpcalc as tp
     >>> found = tp.classify(1, 0, tp.ResNet("linear", "mlp")).matrices["W1"]
