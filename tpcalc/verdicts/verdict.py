@@ -77,7 +77,8 @@ class Verdict(Short, Aligned):
         """Does no matrix have an effect on its block that becomes linear in updates, those of the block together?
 
         Raises ``ValueError`` where matrices were not judged, as of a tp.Program. Source: arXiv:2505.01618, which asks
-        it of every matrix; a block that is linear in all updates, as one matrix alone is, is not complete.
+        it of every matrix; a block that is linear in all updates, as one matrix alone is, is not complete. Whether
+        branches need it is contested [contested/one_branch_exponent].
 
         >>> import tpcalc as tp
         >>> net = tp.ResNet("linear", "mlp")
