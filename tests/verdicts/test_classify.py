@@ -25,8 +25,8 @@ CELLS = [
     (sp.Rational(3, 4), 1, True, True, False, True, False, None),
     (sp.Rational(3, 2), 0, True, True, False, True, True, None),
     (2, -H, True, False, False, False, False, None),
-    (H, 0, False, False, None, False, False, None),
-    (1, -H, False, False, None, False, False, None),
+    (H, 0, False, False, True, False, False, None),
+    (1, -H, False, False, True, False, False, None),
 ]
 
 

@@ -77,7 +77,7 @@ CELLS = [
     ([KAPPA < 0, GAMMA > 0, ALPHA > H], True, True, False, True, False, None),
     ([sp.Eq(GAMMA, 0), ALPHA > 1], True, True, False, True, True, None),
     ([KAPPA < 0, GAMMA < 0, ALPHA >= H], True, False, False, False, False, None),
-    ([KAPPA > 0, ALPHA >= H], False, False, None, False, False, None),
+    ([KAPPA > 0, ALPHA >= H], False, False, True, False, False, None),
 ]
 
 
