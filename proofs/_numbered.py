@@ -40,9 +40,8 @@ ELSEWHERE: dict[int, tuple[str, ...]] = {
 NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     "Tensor Programs VI": {
         "definition 4.1": (f"{VI}/definition_41",),
-        **{f"definition 5.{number}": (f"{VI}/definitions_5",) for number in range(1, 6)},
+        **{f"definition 5.{number}": (f"{VI}/definitions_5",) for number in range(1, 7)},
         **{f"claim 5.{number}": (f"{VI}/claim_5{number}",) for number in range(1, 6)},
-        "definition 5.6": (f"{VI}/claim_54",),
         "program 1": (f"{VI}/program_1",),
         "definition C.1": (f"{VI}/definition_c1",),
         "proposition C.2": (f"{VI}/proposition_c2",),
@@ -54,7 +53,7 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "remark E.1": (f"{VI}/remark_e1",),
         "remark E.2": (f"{VI}/nonlinear_outer_product",),
         "definition F.1": (f"{VI}/operators",),
-        "definition G.1": (f"{VI}/claim_g1",),
+        "definition G.1": (f"{VI}/definitions_5",),
         "claim G.1": (f"{VI}/claim_g1",),
         **{f"({number})": () for number in range(1, 10)},
         "(1)": (f"{VI}/program_1",), "(5)": (f"{VI}/definition_c1",), "(6)": (f"{VI}/definition_c1",),

@@ -61,13 +61,21 @@ class Step(Short):
 
     def check(self) -> bool:
         """Does the rule, applied to what stood before, give what stands after?"""
-        return sp.expand(self.applied.apply(self.before) - self.after) == 0
+        return agree(self.applied.apply(self.before), self.after)
 
     def latex(self) -> str:
-        return rf"{latex(self.left)} &= {latex(self.after)}"
+        relation = "=" if isinstance(self.after, sp.Expr) else r"\iff"
+        return rf"{latex(self.left)} &{relation} {latex(self.after)}"
 
     def __str__(self) -> str:
         return f"({self.number}) {self.left} = {self.after}    [{self.rule}: {self.reason}]"
+
+
+def agree(first: sp.Basic, second: sp.Basic) -> bool:
+    """Are both the same when expanded? Conditions have nothing to expand: they are written the same, or differ."""
+    if isinstance(first, sp.Expr) and isinstance(second, sp.Expr):
+        return bool(sp.expand(first - second) == 0)
+    return bool(first == second)
 
 
 class Derivation(Aligned):

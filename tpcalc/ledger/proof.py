@@ -8,11 +8,13 @@ from typing import Callable, Protocol, Sequence
 import numpy as np
 import sympy as sp
 
+from ..derivations.derivation import agree
 from ..derivations.printing import latex
 
 
 class StepLike(Protocol):
-    """A recorded step, such as ``tpcalc.calculus.Step``: ``left = before`` became ``left = after`` by a rule."""
+    """A recorded step, such as ``tpcalc.calculus.Step``: ``left = before`` became ``left = after`` by a rule; of
+    conditions, what holds exactly where ``before`` did is said by ``after``."""
 
     @property
     def number(self) -> int: ...
@@ -74,6 +76,6 @@ def unreached(statement: object, steps: Sequence[StepLike]) -> list[str]:
         ends = [step.after for step in steps if step.left == equation.target]
         if not ends and written:
             missing.append(f"{equation.target}: no step has it on its left")
-        if ends and all(sp.expand(end - equation.value) != 0 for end in ends):
+        if ends and not any(agree(end, equation.value) for end in ends):
             missing.append(f"{equation.target} = {equation.value}: the last step ends in {ends[-1]}")
     return missing

@@ -37,7 +37,7 @@ def exponents_of(net: Counted, at: Values = (), updates: int = 1, first_alone: b
     Exponents are read off evaluated ket equations; they are upper bounds, reached unless something cancels that no rule
     knows, in linear networks all are. at: rational values of alpha and gamma; then there is one region. updates: after
     how many; first_alone: do no later ones matter? Raises ``ValueError`` for a network with a statement that no rule
-    covers, naming it.
+    covers, naming it. Source: Tensor Programs VI, appendix H [tensor_programs_vi/appendix_h], here for any network.
     """
     alone = updates > 1 or first_alone
     return _at_point(net, tuple(at), updates, alone) if at or alone else _on_plane(net)

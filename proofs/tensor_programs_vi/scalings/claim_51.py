@@ -6,13 +6,19 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
+from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber, Proof
 
-from ..._claims import QUARTER, Equivalence, growth
+from ..._claims import QUARTER, growth, iff
 from ..._line import ALPHA, GENERAL, HALF, NET
+from ._derived import derived
+from .definitions_5 import STARTS
 
-STABLE = Equivalence("stable at initialization", lambda v: v.stable_at_init, ALPHA >= HALF)
+STABLE = iff(STARTS, ALPHA >= HALF)
 DEPTH = 2**12
+
+
+def derive() -> Proof:
+    return derived(STABLE)
 
 
 def evidence() -> Evidence:
@@ -22,7 +28,7 @@ def evidence() -> Evidence:
     run = tp.train(NET, start, tp.SGD(0.0), tp.DepthScaling(HALF, HALF), DEPTH, keep_nodes=[1.0])
     size = float(run.forward_covariance[0, 0, 0])  # (1 + 1/L)^L
     at_half = MeasuredNumber(f"<x|x> of the last layer at alpha = 1/2, L = {DEPTH}, beside e", size, np.e / DEPTH, np.e)
-    return Evidence((STABLE.agreement(), at_half), tuple(below))
+    return Evidence((at_half,), tuple(below))
 
 
 ENTRY = Entry(
@@ -34,6 +40,7 @@ ENTRY = Entry(
          "Other activations than one-homogeneous ones may differ: a bounded one grows like a power of $L$.",
     statement=lambda: Equations((STABLE,)),
     assumptions=("a linear network", "width to infinity, then depth"),
-    uses=("tensor_programs_vi/recursion_h3",),
+    uses=("tensor_programs_vi/definitions_5", "tensor_programs_vi/appendix_h"),
+    derive=derive,
     evidence=evidence,
 )

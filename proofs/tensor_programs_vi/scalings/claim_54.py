@@ -9,15 +9,17 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
-from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Rate, Slip, Witness
+from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Proof, Rate, Slip, Witness
 from tpcalc.studies.convergence import fit_order
 
-from ..._claims import Equivalence
-from ..._line import ALPHA, DEPTH_MUP, GENERAL, HALF, NET, OPT
+from ..._claims import iff
+from ..._line import ALPHA, DEPTH_MUP, GAMMA, GENERAL, HALF, NET, OPT
+from . import definitions_5 as defined
+from ._derived import derived
 
 TASK = tp.Task([1.0, 1.0], [-1.0, -1.0])
-REDUNDANT = Equivalence("redundant", lambda v: v.redundant, sp.And(ALPHA > HALF, ALPHA <= 1),
-                        lambda v: bool(v.output_stable and v.nontrivial and v.faithful_in_training))
+REDUNDANT = iff(sp.And(defined.OUTPUTS, defined.NONTRIVIAL, defined.FAITHFUL, defined.REDUNDANT),
+                sp.And(ALPHA > HALF, ALPHA <= 1, sp.Eq(ALPHA + GAMMA, 1)))
 DEPTH, PIECES = 512, (4, 8, 16, 32)
 ABOVE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
 
@@ -41,8 +43,12 @@ def piece(scale: tp.DepthScaling, expected: float) -> Rate:
                 expected, ratios, differences(scale), 0.06)
 
 
+def derive() -> Proof:
+    return derived(REDUNDANT)
+
+
 def evidence() -> Evidence:
-    return Evidence((REDUNDANT.agreement(),), (piece(DEPTH_MUP, 0.5), piece(tp.DepthScaling(1, 0), 1.0)))
+    return Evidence(rates=(piece(DEPTH_MUP, 0.5), piece(tp.DepthScaling(1, 0), 1.0)))
 
 
 def at_initialization() -> Witness:
@@ -65,11 +71,11 @@ ENTRY = Entry(
     kind="claim",
     title="redundancy",
     source="Tensor Programs VI, definition 5.6 and claim 5.4; appendix H.2",
-    says="Among scalings with $x$ and $f$ stable, nontrivial, and faithful during training; at steps $t \\geq 1$ and "
-         "generic layer times.",
+    says="At steps $t \\geq 1$ and generic layer times.",
     statement=lambda: Equations((REDUNDANT,)),
     assumptions=("a linear network", "width to infinity, then depth"),
-    uses=("tensor_programs_vi/recursion_h3", "tensor_programs_vi/claim_53"),
+    uses=("tensor_programs_vi/definitions_5", "tensor_programs_vi/appendix_h"),
+    derive=derive,
     evidence=evidence,
     errata=(Erratum(
         Slip.INCOMPLETE,

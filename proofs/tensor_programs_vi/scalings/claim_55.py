@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import sympy as sp
 
-from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
+from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber, Proof
 
-from ..._claims import PLANE, Equivalence, verdict
-from ..._line import ALPHA, GAMMA, HALF
+from ..._claims import faces_of, iff
+from ..._line import ALPHA, GAMMA, HALF, NET
+from ._derived import derived
+from .definitions_5 import DIVERSE, FAITHFUL, FAITHFUL_AT_FIRST, LEARNS, NONTRIVIAL, STABLE, STARTS
 
-EVERY = Equivalence(
-    "stable, nontrivial, faithful, feature learning, diversity exponent 1/2",
-    lambda v: all((v.stable_at_init, v.stable_in_training, v.nontrivial, v.faithful_at_init, v.faithful_in_training,
-                   v.feature_learning, v.diversity_exponent == HALF)),
-    sp.And(sp.Eq(ALPHA, HALF), sp.Eq(GAMMA, HALF)))
+EVERY = iff(sp.And(STARTS, STABLE, NONTRIVIAL, FAITHFUL_AT_FIRST, FAITHFUL, LEARNS, DIVERSE),
+            sp.And(sp.Eq(ALPHA, HALF), sp.Eq(GAMMA, HALF)))
+
+
+def derive() -> Proof:
+    return derived(EVERY)
 
 
 def evidence() -> Evidence:
-    found = [one for one in (verdict(*point).diversity_exponent for point in PLANE) if one is not None]
-    return Evidence((EVERY.agreement(),
-                     MeasuredNumber("largest diversity exponent on the grid", float(max(found)), 0.0, float(HALF))))
+    found = [one.diversity_exponent for one in faces_of(NET) if one.diversity_exponent is not None]
+    return Evidence((MeasuredNumber("largest diversity exponent on the faces of the plane", float(max(found)), 0.0,
+                                    float(HALF)),))
 
 
 ENTRY = Entry(
@@ -27,10 +30,11 @@ ENTRY = Entry(
     kind="claim",
     title="Depth-muP is unique",
     source="Tensor Programs VI, claim 5.5",
-    says="Exactly one point of the plane has every property.",
+    says="Exactly one point of the plane has every property. No diversity exponent is larger: what a piece of the "
+         "network adds is noise, in proportion to $\\epsilon^{1/2}$, or drift.",
     statement=lambda: Equations((EVERY,)),
     assumptions=("a linear network", "width to infinity, then depth"),
-    uses=("tensor_programs_vi/claim_51", "tensor_programs_vi/claim_52", "tensor_programs_vi/claim_53",
-          "tensor_programs_vi/claim_54"),
+    uses=("tensor_programs_vi/definitions_5", "tensor_programs_vi/appendix_h"),
+    derive=derive,
     evidence=evidence,
 )

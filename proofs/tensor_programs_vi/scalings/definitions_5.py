@@ -1,74 +1,78 @@
-"""What stable, faithful, nontrivial and feature learning mean, as conditions on powers of the depth."""
+"""What stable, faithful, nontrivial, feature learning, redundant and linear by layers mean, by powers of the depth."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable
-
 import sympy as sp
 
-import tpcalc as tp
-from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
-from ..._claims import PLANE, Flag, verdict
+from ..._claims import Property, Said, Size, defined, faces_of, iff, sizes_in
+from ..._line import HALF, NET
 
-START, CHANGE = ("x at initialization", "h at initialization"), ("change of x", "change of h", "change of f")
+# sizes by the names that verdicts have for them
+X, H = Size("x at initialization"), Size("h at initialization")
+DX, DH, DF = (Size(f"change of {name}") for name in "xhf")
+NOISE, DRIFT = (Size(f"{name} of x over a piece") for name in ("noise", "drift"))
+ERROR = Size("linearization error of a layer")
 
-
-@dataclass(frozen=True)
-class Definition:
-    """``words`` mean that the largest power of L among ``names`` is at most 0, or (``exactly``) 0; asked of the
-    verdicts that are ``given``."""
-
-    words: str
-    flag: Flag
-    names: tuple[str, ...]
-    exactly: bool = False
-    given: Callable[[tp.verdicts.Verdict], bool | None] = lambda v: True
-
-    def latex(self) -> str:
-        names = r",\; ".join(rf"\text{{{name}}}" for name in self.names)
-        order = r"\Theta" if self.exactly else "O"
-        return rf"\text{{{self.words}}} &\iff {names} = {order}(1)"
-
-    def holds(self, one: tp.verdicts.Verdict) -> bool:
-        size = max(one.exponents[name] for name in self.names)
-        return bool(sp.Eq(size, 0) if self.exactly else size <= 0)
-
-    def agreement(self) -> MeasuredNumber:
-        """On the points of a grid, exactly."""
-        points = [one for one in (verdict(*point) for point in PLANE) if self.given(one)]
-        right = sum(bool(self.flag(one)) == self.holds(one) for one in points)
-        return MeasuredNumber(f"points of a grid where '{self.words}' is as defined", float(right), 0.0,
-                              float(len(points)))
-
-
-def _starts(one: tp.verdicts.Verdict) -> bool:
-    return one.stable_at_init
-
+STARTS, STABLE = Property("stable at initialization"), Property("stable during training")
+OUTPUTS, NONTRIVIAL = Property("x and f stable"), Property("nontrivial")
+FAITHFUL_AT_FIRST, FAITHFUL = Property("faithful at initialization"), Property("faithful during training")
+LEARNS, REDUNDANT = Property("feature learning"), Property("redundant")
+DIVERSE, LINEAR = Property("diversity exponent 1/2"), Property("layerwise linear")
 
 DEFINITIONS = (
-    Definition("stable at initialization (5.2)", lambda v: v.stable_at_init, START),
-    Definition("stable during training (5.2)", lambda v: v.stable_in_training, CHANGE, given=_starts),
-    Definition("faithful at initialization (5.3)", lambda v: v.faithful_at_init, START[1:], True),
-    Definition("faithful during training (5.3)", lambda v: v.faithful_in_training, (START[1], CHANGE[1]), True,
-               lambda v: v.stable_at_init and v.stable_in_training),
-    Definition("nontrivial (5.4)", lambda v: v.nontrivial, CHANGE[2:], True, lambda v: v.output_stable),
-    Definition("feature learning (5.5)", lambda v: v.feature_learning, CHANGE[1:2], True, lambda v: v.output_stable))
+    iff(STARTS, sp.And(X <= 0, H <= 0)),
+    iff(OUTPUTS, sp.And(STARTS, DX <= 0, DF <= 0)),
+    iff(STABLE, sp.And(OUTPUTS, DH <= 0)),
+    iff(FAITHFUL_AT_FIRST, sp.Eq(H, 0)),
+    iff(FAITHFUL, sp.And(OUTPUTS, sp.Eq(sp.Max(H, DH), 0))),
+    iff(NONTRIVIAL, sp.And(STARTS, DF >= 0)),
+    iff(LEARNS, sp.And(OUTPUTS, sp.Eq(DH, 0))),
+    iff(DIVERSE, sp.And(OUTPUTS, sp.Eq(NOISE, 0))),
+    iff(REDUNDANT, sp.And(OUTPUTS, NOISE < 0, sp.Eq(DRIFT, 0))),
+    iff(LINEAR, sp.And(OUTPUTS, ERROR < -1)),
+)
+
+SAID: dict[Property, Said] = {
+    STARTS: lambda v: v.stable_at_init,
+    OUTPUTS: lambda v: v.output_stable,
+    STABLE: lambda v: v.stable_in_training,
+    FAITHFUL_AT_FIRST: lambda v: v.faithful_at_init,
+    FAITHFUL: lambda v: v.faithful_in_training,
+    NONTRIVIAL: lambda v: v.nontrivial,
+    LEARNS: lambda v: v.feature_learning,
+    DIVERSE: lambda v: v.diversity_exponent == HALF,
+    REDUNDANT: lambda v: v.redundant,
+    LINEAR: lambda v: v.layerwise_linear,
+}
+
+UNFOLDED = defined(DEFINITIONS, "Tensor Programs VI, definitions 5.2 to 5.6 and G.1 [tensor_programs_vi/definitions_5]")
+
+
+def agreement(one: Equation) -> MeasuredNumber:
+    """On all faces of the plane, on each of which a verdict is one, exactly."""
+    condition = UNFOLDED.apply(one.value)
+    right = [bool(condition.subs(sizes_in(found, condition))) == bool(SAID[one.target](found))
+             for found in faces_of(NET)]
+    return MeasuredNumber(f"faces of the plane where '{one.target}' is as defined", float(sum(right)), 0.0,
+                          float(len(right)))
 
 
 def evidence() -> Evidence:
-    return Evidence(tuple(one.agreement() for one in DEFINITIONS))
+    return Evidence(tuple(map(agreement, DEFINITIONS)))
 
 
 ENTRY = Entry(
     key="tensor_programs_vi/definitions_5",
     kind="definition",
-    title="stable, faithful, nontrivial, feature learning",
-    source="Tensor Programs VI, definitions 5.1 to 5.5",
-    says="A training routine is a learning rate, an entrywise update $Q$ and the inputs; none of them moves a power of "
-         "$L$, so that one routine decides. Training is asked about where initialization is stable, faithfulness in "
-         "training where training is stable, the rest where the output is.",
+    title="stable, faithful, nontrivial, feature learning, redundant, layerwise linear",
+    source="Tensor Programs VI, definitions 5.1 to 5.6 and G.1",
+    says="$\\operatorname{ord}$ is a power of $L$: at most 0 is $O(1)$, 0 is $\\Theta(1)$, at least 0 is "
+         "$\\Omega(1)$. A training routine is a learning rate, an entrywise update $Q$ and the inputs; none of them "
+         "moves a power of $L$, so that one routine decides. Whatever is said of training is said where initialization "
+         "is stable. A piece $\\epsilon$ of the network adds noise, in proportion to $\\epsilon^{1/2}$, and drift, in "
+         "proportion to $\\epsilon$: what stays decides redundancy. Outputs that diverge count as nontrivial.",
     statement=lambda: Equations(DEFINITIONS),
     uses=("tensor_programs_vi/definition_41",),
     evidence=evidence,
