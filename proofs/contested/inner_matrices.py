@@ -11,8 +11,9 @@ import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, OrderBound, Rate, Slip, Witness
 
-from .._claims import QUARTER, Equivalence, Point
+from .._claims import QUARTER, Point
 from .._line import HALF
+from ._equivalence import Equivalence
 from ._networks import PlainNetwork, mean_change
 
 ETA, Y = sp.symbols("eta y")

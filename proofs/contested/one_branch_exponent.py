@@ -11,8 +11,9 @@ import tpcalc as tp
 from tpcalc.ledger import Entry, Equations, Evidence, OrderBound, Rate
 from tpcalc.verdicts import Verdict
 
-from .._claims import QUARTER, Equivalence
+from .._claims import QUARTER
 from .._line import ALPHA, GAMMA, HALF
+from ._equivalence import Equivalence
 from ._networks import PHI, PlainNetwork
 
 NETS = {1: tp.ResNet("linear"), 2: tp.ResNet("linear", "mlp")}
@@ -44,10 +45,9 @@ def diverse(v: Verdict) -> bool:
 LEARNS = tuple(Equivalence(f"feature learning, blocks of {matrices}", learns,
                            sp.And(sp.Eq(ALPHA + GAMMA, 1), ALPHA >= HALF, ALPHA <= 1), judge=judge, points=GRID)
                for matrices, judge in ((1, of_one), (2, of_two)))
-DIVERSE = tuple(Equivalence(f"diverse, blocks of {matrices}", diverse, sp.Eq(ALPHA, HALF), learns, judge, GRID)
+DIVERSE = tuple(Equivalence(f"diverse, blocks of {matrices}", diverse, sp.Eq(ALPHA, HALF), judge, GRID, learns)
                 for matrices, judge in ((1, of_one), (2, of_two)))
-COMPLETE = Equivalence("complete, blocks of 2", lambda v: v.complete_in_feature_learning, sp.Eq(ALPHA, 1), learns,
-                       of_two, GRID)
+COMPLETE = Equivalence("complete, blocks of 2", lambda v: v.complete_in_feature_learning, sp.Eq(ALPHA, 1), of_two, GRID, learns)
 SECOND = OrderBound((r"\text{second over first order of } W_2 \phi(W_1 x) \text{ in the updates}",), -GAMMA)
 
 
