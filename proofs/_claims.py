@@ -117,8 +117,9 @@ def prove(equations: tuple[Equation, ...], rules: tuple[Rule, ...], verdicts: Ma
                 wrong += sum(at(condition, point) != true for condition in (*free, one.value))
         return float(wrong)
 
-    return Proof(derivation.steps, numbers, f"each step and each condition against verdicts of \\texttt{{tp.classify}} "
-                 f"at {POINTS} random points with rational coordinates, many on the lines of the condition")
+    return Proof(derivation.steps, numbers, f"each step and each condition against what tp.classify says at "
+                 f"{POINTS} random points with rational coordinates, most on lines of the condition and at their "
+                 "crossings")
 
 
 def random_points(rng: np.random.Generator, condition: sp.Basic) -> list[Point]:

@@ -89,3 +89,31 @@ def test_a_wrong_step_of_the_reflection_form_fails_on_numbers() -> None:
             assert module._check_numbers(np.random.default_rng(0)) > 1e-3
         finally:
             derivation.steps = before
+
+
+@pytest.mark.parametrize("name", ["proposition_c4", "proposition_d2"])
+def test_limits_typed_wrong_are_not_derived(name: str) -> None:
+    """Each equation, with a sign turned round; and with what layers add counted from the wrong layer."""
+    module = proofs_module(f"tensor_programs_vi.{name}")
+    entry = replace(module.ENTRY, evidence=None, errata=())
+    assert not check_entry(entry).failures
+    for number, one in enumerate(module.statement().equations):
+        wrong = [*module.statement().equations]
+        wrong[number] = Equation(one.target, -one.value)
+        found = check_entry(replace(entry, statement=lambda: Equations(tuple(wrong)), derive=module.derive)).failures
+        assert [text for text in found if "not derived" in text], one
+
+
+def test_layers_summed_from_the_wrong_one_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = proofs_module("tensor_programs_vi._infinite_depth")
+    assert module.layer_by_layer(np.random.default_rng(0)) < 1e-12
+    right = module.summed
+
+    def one_less(value: sp.Expr) -> sp.Expr:
+        found = right(value)
+        return found if found == value else found.replace(
+            lambda e: isinstance(e, sp.Sum) and e.limits[0][0] == module.PASSED,
+            lambda e: sp.Sum(e.function, (module.PASSED, e.limits[0][1] + 1, e.limits[0][2])))
+
+    monkeypatch.setattr(module, "summed", one_less)
+    assert module.layer_by_layer(np.random.default_rng(0)) > 1e-3

@@ -8,36 +8,57 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
+from tpcalc.calculus import Derivation
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Proof, Slip, Witness
 
 from ..._continuum import CLimit, GammaLimit, Indicator, value
-from ..._line import DEPTH_MUP, NET, OPT
+from ..._line import DEPTH_MUP, NET, OPT, recursion
+from ._infinite_depth import LAYERS, LETTERS, STARTS, TIMES, TOGETHER, layer_by_layer
 
-t, r, s, b, a = sp.symbols("t r s b a", integer=True)
-t1, s1 = sp.symbols("t' s'", integer=True)
+t, s = sp.symbols("t s", integer=True, nonnegative=True)
+r, r1, b = sp.symbols("r r' b", integer=True)
 p, q, p1 = sp.symbols("p q p'", real=True)
 
 
 def gamma_equation(side: int) -> Equation:
     """The forward (0) or backward (1) coefficients get what the initial vectors, the hats and the past bring."""
-    end = side
     here = GammaLimit(t, r, side, b, p, q)
     born = Indicator(sp.Eq(t, r), sp.Eq(b, side), sp.Le(p, q) if side else sp.Ge(p, q))
     past = sp.Sum(GammaLimit(s, r, 1 - side, b, p1, q)
                   * (GammaLimit(t, s, side, 1 - side, p1, p1) - CLimit(t, s, side, p1)), (s, 0, t - 1))
     limits = (p1, p, 1) if side else (p1, 0, p)
-    start = Indicator(sp.Eq(r, -1)) * GammaLimit(t, -1, side, b, end, q)
+    start = Indicator(sp.Eq(r, -1)) * GammaLimit(t, -1, side, b, side, side)
     return Equation(here, born + start + sp.Integral(past, limits))
 
 
-def c_equation() -> Equation:
+def c_equation(side: int) -> Equation:
     """Both expansions over base kets, whose groups are independent."""
-    body = sp.Integral(GammaLimit(t, t1, a, b, p, q) * CLimit(t1, s1, b, q) * GammaLimit(s, s1, a, b, p, q), (q, 0, 1))
-    return Equation(CLimit(t, s, a, p), sp.Sum(body, (b, 0, 1), (s1, -1, s), (t1, -1, t)))
+    body = GammaLimit(t, r1, side, b, p, q) * CLimit(r1, r, b, q) * GammaLimit(s, r, side, b, p, q)
+    return Equation(CLimit(t, s, side, p), sp.Integral(sp.Sum(body, (b, 0, 1), (r, -1, s), (r1, -1, t)), (q, 0, 1)))
+
+
+SIDES = (0, 1)
+NAMES = ("the forward Gamma", "the backward Gamma", "the forward C", "the backward C")
 
 
 def statement() -> Equations:
-    return Equations((gamma_equation(0), gamma_equation(1), c_equation()))
+    return Equations((*map(gamma_equation, SIDES), *map(c_equation, SIDES)))
+
+
+def derivation() -> Derivation:
+    """Of the equations between the ends of the network, from those of lemma D.1 in the same order."""
+    found = Derivation()
+    layered = [e for e in recursion().equations if e.location.loops[1:]]
+    for one in statement().equations:
+        kind, side = ("Gamma", one.target.args[2]) if isinstance(one.target, GammaLimit) else ("C", one.target.args[2])
+        equation, = (e for e in layered if e.kind == kind and e.target.args[0] == side)
+        found.through((LAYERS, TIMES, STARTS, LETTERS, TOGETHER), one.target, equation.value)
+    return found
+
+
+def derive() -> Proof:
+    return Proof(derivation().steps, layer_by_layer, "sums over layers passed against coefficients of a compiled "
+                 "recursion at a small depth")
 
 
 @lru_cache(maxsize=None)
@@ -47,24 +68,16 @@ def limit() -> tp.Run:
 
 def evidence() -> Evidence:
     """Residuals of the equations as stated, at random indices and layer times, in the solution by collocation."""
-    rng, run = np.random.default_rng(0), limit()
-    worst = [0.0, 0.0, 0.0]
-    forward, backward, covariance = (statement().equations[i] for i in range(3))
-    for step in (0, 1, 2, 2):
-        for side, equation in enumerate((forward, backward)):
-            for source in range(-1, step + 1):
+    rng, run, worst = np.random.default_rng(0), limit(), dict.fromkeys(NAMES, 0.0)
+    for name, equation in zip(NAMES, statement().equations):
+        for step, other in ((0, 0), (1, 0), (2, 1), (2, 2)):
+            for source in range(-1, step + 1) if isinstance(equation.target, GammaLimit) else (0,):
                 x, y = rng.uniform(0.05, 1, 2)
-                numbers = {t: step, r: source, b: int(rng.integers(2)), p: x, q: y}
+                numbers = {t: step, s: other, r: source, b: int(rng.integers(2)), p: x, q: y}
                 found = [value(part, numbers, run, (x, y)) for part in (equation.target, equation.value)]
-                worst[side] = max(worst[side], abs(found[0] - found[1]))
-    for step, other, side in ((0, 0, 1), (1, 1, 0), (2, 1, 1), (2, 0, 0)):
-        x = rng.uniform(0.05, 1)
-        numbers = {t: step, s: other, a: side, p: x}
-        found = [value(part, numbers, run, (x,)) for part in (covariance.target, covariance.value)]
-        worst[2] = max(worst[2], abs(found[0] - found[1]))
-    names = ("equation of the forward Gamma", "equation of the backward Gamma", "equation of C")
-    return Evidence(tuple(MeasuredNumber(f"largest residual, {name}", found, 1e-12, 0.0) for name,
-                          found in zip(names, worst)))
+                worst[name] = max(worst[name], abs(found[0] - found[1]))
+    return Evidence(tuple(MeasuredNumber(f"largest residual, equation of {name}", found, 1e-12, 0.0)
+                          for name, found in worst.items()))
 
 
 def printed_start() -> float:
@@ -86,10 +99,12 @@ ENTRY = Entry(
     kind="proposition",
     title="integral equations at infinite depth",
     source="Tensor Programs VI, proposition C.4",
-    says="As the depth grows, $\\Gamma$ and $C$ converge to the solution of",
+    says="As the depth grows, $\\Gamma$ and $C$ converge to the solution of these equations. Initial vectors are base "
+         "kets of step $-1$, whose coefficients do not depend on $q$.",
     statement=statement,
     assumptions=("width to infinity, then depth", "$\\alpha = \\gamma = 1/2$", "one input and one output a step"),
     uses=("tensor_programs_vi/lemma_c3",),
+    derive=derive,
     evidence=evidence,
     errata=(Erratum(
         Slip.INCOMPLETE,
