@@ -19,12 +19,15 @@ import tpcalc as tp
 from tpcalc.calculus import Derivation
 from tpcalc.derivations.derivation import Rule
 from tpcalc.ledger import Equation, Proof, Rate
+from tpcalc.orders import Affine
 from tpcalc.studies.convergence import fit_order
 from tpcalc.verdicts.evidence import Measured
-from tpcalc.verdicts.phases.plane import ExponentPlane
-from tpcalc.verdicts.phases.regions import faces, lines_of
+from tpcalc.verdicts.exponents import exponents_of
+from tpcalc.verdicts.phases.plane import decisive
+from tpcalc.verdicts.phases.regions import Signs, faces, lines_of
+from tpcalc.verdicts.verdict import judge_exponents
 
-from ._conditions import PLANE, at, simplest
+from ._conditions import PLANE, at, joined, simplest
 from ._rewriting import Rewriting
 
 QUARTER = sp.Rational(1, 4)
@@ -142,11 +145,31 @@ def _said(condition: sp.Basic, verdicts: Mapping[sp.Basic, Said], one: tp.verdic
 
 
 @lru_cache(maxsize=None)
-def faces_of(net: tp.ResNet) -> tuple[tp.verdicts.Verdict, ...]:
-    """The verdict on each face of the plane, cut by all lines on which an exponent of the network changes its sign: on
-    a face nothing changes."""
-    plane = ExponentPlane.of(net, None)
-    return tuple(plane.judged(face) for face in faces(lines_of(plane.decisive())).values())
+def judged_faces(net: tp.ResNet, first_alone: bool = False) -> dict[Signs, tp.verdicts.Verdict]:
+    """The verdict on each face of the plane, by its signs on ``lines``: on a face nothing changes.
+
+    first_alone: on the first update alone, as of optimizers whose later updates are of other gradients.
+    """
+    cells, found = exponents_of(net, first_alone=first_alone), {}
+    for signs, face in faces(lines(net, first_alone)).items():
+        point = face.point()
+        assert point is not None
+        region, exponents = next((region, exponents) for region, exponents in cells if region.contains(point))
+        alpha, gamma = map(sp.Rational, point)
+        found[signs] = judge_exponents(alpha, gamma, region, exponents)
+    return found
+
+
+@lru_cache(maxsize=None)
+def lines(net: tp.ResNet, first_alone: bool = False) -> tuple[Affine, ...]:
+    """All lines on which an exponent of the network changes its sign, or its form."""
+    return lines_of(form for cell in exponents_of(net, first_alone=first_alone) for form in decisive(*cell))
+
+
+def where(net: tp.ResNet, said: Said, first_alone: bool = False) -> sp.Basic:
+    """The condition under which verdicts say so, and neither leave it open nor say that it is not so."""
+    kinds = {signs: said(one) is True for signs, one in judged_faces(net, first_alone).items()}
+    return joined(lines(net, first_alone), kinds)
 
 
 def sizes_in(one: tp.verdicts.Verdict, condition: sp.Basic) -> dict[sp.Basic, sp.Expr]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
-from typing import Sequence
+from typing import Mapping, Sequence
 
 import sympy as sp
 from sympy.core.relational import Relational
 
 from tpcalc.orders import Affine, Region
-from tpcalc.verdicts.phases.regions import faces, joined_faces, lines_of, needed
+from tpcalc.verdicts.phases.regions import Signs, faces, joined_faces, lines_of, needed
 
 from ._line import ALPHA, GAMMA
 
@@ -22,26 +21,23 @@ def at(condition: sp.Basic, point: Sequence[Fraction | sp.Expr]) -> bool:
     return bool(condition.subs({s: sp.Rational(x) for s, x in zip(PLANE, point)}))
 
 
-@lru_cache(maxsize=None)
-def polyhedra(condition: sp.Basic) -> tuple[Region, ...]:
-    """The fewest polyhedra found whose union is where a condition holds.
-
-    Its lines divide the plane into faces, on each of which no relation in it changes: one point of each decides.
-    Raises ``NotAffine`` for relations that have no line as their boundary.
-    """
-    lines = lines_of(Affine.of(r.lhs - r.rhs, PLANE) for r in condition.atoms(Relational))
-    kinds = {signs: at(condition, face.point() or ()) for signs, face in faces(lines).items()}
-    kept, kinds_of_kept = needed(lines, kinds)
-    return tuple(region for region, inside in joined_faces(kept, kinds_of_kept) if kinds_of_kept[inside[0]])
-
-
 def simplest(condition: sp.Basic) -> sp.Basic:
     """The same set of points with as few relations as its polyhedra have.
+
+    The lines of a condition divide the plane into faces, on each of which no relation in it changes: one point of each
+    decides. Raises ``NotAffine`` for relations that have no line as their boundary.
 
     >>> simplest((ALPHA >= 1) & (ALPHA + GAMMA >= 1) & (GAMMA >= 0))
     (alpha >= 1) & (gamma >= 0)
     """
-    return sp.Or(*map(written, polyhedra(condition)))
+    lines = lines_of(Affine.of(r.lhs - r.rhs, PLANE) for r in condition.atoms(Relational))
+    return joined(lines, {signs: at(condition, face.point() or ()) for signs, face in faces(lines).items()})
+
+
+def joined(lines: Sequence[Affine], inside: Mapping[Signs, bool]) -> sp.Basic:
+    """The union of the faces of these lines that are inside, as the fewest polyhedra found."""
+    kept, kinds = needed(lines, inside)
+    return sp.Or(*(written(region) for region, members in joined_faces(kept, kinds) if kinds[members[0]]))
 
 
 def union(regions: Sequence[Region]) -> sp.Basic:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Equation, Equations, check_entry
+from tpcalc.ledger.proof import unreached
 from support.proofs_module import proofs_module
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -56,6 +58,33 @@ def failures_with(right: Equation, value: sp.Basic, module: str) -> tuple[str, .
     entry = replace(proofs_module(f"tensor_programs_vi.{module}").ENTRY, statement=lambda: Equations((one,)),
                     derive=lambda: home.derived(one), evidence=None, errata=())
     return check_entry(entry).failures
+
+
+@pytest.mark.parametrize("module", ["claims_relu", "claims_tanh", "claims_two_matrices"])
+def test_conditions_of_other_networks_turned_round_are_noticed(module: str) -> None:
+    """Each of them, one relation at a time: by the faces, and what is stated of x and f by verdicts at points too."""
+    home = proofs_module(f"tensor_programs_vi.{module}")
+    proof, equations = home.derive(), home.statement().equations
+    assert not unreached(home.statement(), proof.steps) and all(step.check() for step in proof.steps)
+    for number, one in enumerate(equations):
+        for relation in sorted(one.value.atoms(sp.core.relational.Relational), key=str):
+            wrong = replace(one, value=one.value.xreplace({relation: relation.negated}))
+            assert unreached(Equations((wrong,)), proof.steps), (one.target, relation)
+    elsewhere = proofs_module("tensor_programs_vi._elsewhere")
+    assert proof.check_numbers(np.random.default_rng(0)) == 0
+    case = replace(home.CASES[0], outputs=sp.And(ALPHA >= HALF, ALPHA + GAMMA > 1))
+    stated = elsewhere.statement_of((case,))
+    assert elsewhere.prove_cases((case,), stated).check_numbers(np.random.default_rng(0)) > 0
+
+
+def test_claim_52_is_another_one_for_tanh() -> None:
+    """Whatever the updates, x and f are stable at alpha = 1, and beyond it nothing moves them."""
+    where, said = proofs_module("_claims").where, proofs_module("tensor_programs_vi.definitions_5").SAID
+    names = proofs_module("tensor_programs_vi.definitions_5")
+    linear, tanh = (where(tp.ResNet(phi), lambda v: v.output_stable and v.nontrivial) for phi in ("linear", "tanh"))
+    at = proofs_module("_conditions").at
+    assert at(linear, (2, -1)) and not at(tanh, (2, -1)) and at(tanh, (1, -1)) and not at(linear, (1, -1))
+    assert where(tp.ResNet(), said[names.STARTS]) == (ALPHA >= HALF)
 
 
 @pytest.mark.parametrize("number, wrong", [

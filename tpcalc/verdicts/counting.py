@@ -123,7 +123,11 @@ class Counting:
 
     def exponents(self, updates: int = 1, alone: bool = False) -> Exponents:
         """The exponents at values, after the steps that decide those of all, or after so many updates alone."""
-        return self.read(self.checked(self.updated(updates)) if alone else self.decided(), updates)
+        return self.read(self.counted_after(updates, alone), updates)
+
+    def counted_after(self, updates: int, alone: bool) -> SizeSolution:
+        """The steps that decide those of all, or those up to an update alone."""
+        return self.checked(self.updated(updates)) if alone else self.decided()
 
     def together(self, updates: int = 1) -> tuple[SizeSolution, Exponents]:
         """The first updates of all matrices together."""

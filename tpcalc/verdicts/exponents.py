@@ -40,7 +40,7 @@ def exponents_of(net: Counted, at: Values = (), updates: int = 1, first_alone: b
     covers, naming it. Source: Tensor Programs VI, appendix H [tensor_programs_vi/appendix_h], here for any network.
     """
     alone = updates > 1 or first_alone
-    return _at_point(net, tuple(at), updates, alone) if at or alone else _on_plane(net)
+    return _at_point(net, tuple(at), updates, alone) if at else _on_plane(net, updates, alone)
 
 
 @lru_cache(maxsize=256)
@@ -53,23 +53,23 @@ def _at_point(net: Counted, at: Values, updates: int, alone: bool) -> tuple[tupl
 
 
 @lru_cache(maxsize=32)
-def _on_plane(net: Counted) -> tuple[tuple[Region, Exponents], ...]:
+def _on_plane(net: Counted, updates: int, alone: bool) -> tuple[tuple[Region, Exponents], ...]:
     try:
-        return regions(counting_of(net))
+        return regions(counting_of(net), updates, alone)
     except OwnLayers as regime:
         return ((Region(2), in_every_depth(regime, 2)),)
 
 
-def regions(counting: Counting) -> tuple[tuple[Region, Exponents], ...]:
+def regions(counting: Counting, updates: int = 1, alone: bool = False) -> tuple[tuple[Region, Exponents], ...]:
     """Exponents on the faces of all dimensions into which walls between cells divide the space of the symbols."""
     size = len(counting.counted.parameters)
     if not size:
-        return ((Region(0), counting.exponents()),)
+        return ((Region(0), counting.exponents(updates, alone)),)
 
     def evaluated(point: Point, directions: Sequence[Point]) -> Evaluated[Exponents]:
         there = _at(counting, point, directions)
-        solution = there.decided()
-        found = there.read(solution)
+        solution = there.counted_after(updates, alone)
+        found = there.read(solution, updates)
         every, known = evaluated_exponents(solution, found), found.known_at(point, directions)
         if known is found:
             return every
@@ -81,7 +81,8 @@ def regions(counting: Counting) -> tuple[tuple[Region, Exponents], ...]:
     for wall in inner_walls(divided):
         faces = [part for face in faces for _, part in face.split(wall)]
     for face in faces:
-        found.append((face, _on_face(counting, divided, face) if face.equations else _inside(divided, face, evaluated)))
+        found.append((face, _on_face(counting, divided, face, updates, alone) if face.equations
+                      else _inside(divided, face, evaluated)))
     return tuple(found)
 
 
@@ -110,11 +111,12 @@ def _inside(divided: Sequence[ParameterCell[Exponents]], face: Region, evaluated
     return held.found.answer if held is not None else evaluated(point, unit_directions(face.size)).answer
 
 
-def _on_face(counting: Counting, divided: Sequence[ParameterCell[Exponents]], face: Region) -> Exponents:
+def _on_face(counting: Counting, divided: Sequence[ParameterCell[Exponents]], face: Region, updates: int, alone: bool
+             ) -> Exponents:
     """Exponents on a face that is flat: those of a cell beside it where these are they, or affine forms of its own
     points."""
     points = spanning(face)
-    read = [_at(counting, point).exponents().known_at(()) for point in points]
+    read = [_at(counting, point).exponents(updates, alone).known_at(()) for point in points]
     for cell in divided:
         if all(wall.at(point) >= 0 for wall in cell.walls for point in points):
             beside = cell.found.answer

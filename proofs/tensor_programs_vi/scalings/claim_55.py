@@ -6,7 +6,7 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber, Proof
 
-from ..._claims import faces_of, iff
+from ..._claims import judged_faces, iff
 from ..._line import ALPHA, GAMMA, HALF, NET
 from ._derived import derived
 from .definitions_5 import DIVERSE, FAITHFUL, FAITHFUL_AT_FIRST, LEARNS, NONTRIVIAL, STABLE, STARTS
@@ -20,7 +20,7 @@ def derive() -> Proof:
 
 
 def evidence() -> Evidence:
-    found = [one.diversity_exponent for one in faces_of(NET) if one.diversity_exponent is not None]
+    found = [one.diversity_exponent for one in judged_faces(NET).values() if one.diversity_exponent is not None]
     return Evidence((MeasuredNumber("largest diversity exponent on the faces of the plane", float(max(found)), 0.0,
                                     float(HALF)),))
 

@@ -6,7 +6,7 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
-from ..._claims import Property, Said, Size, defined, faces_of, iff, sizes_in
+from ..._claims import Property, Said, Size, defined, judged_faces, iff, sizes_in
 from ..._line import HALF, NET
 
 # sizes by the names that verdicts have for them
@@ -54,7 +54,7 @@ def agreement(one: Equation) -> MeasuredNumber:
     """On all faces of the plane, on each of which a verdict is one, exactly."""
     condition = UNFOLDED.apply(one.value)
     right = [bool(condition.subs(sizes_in(found, condition))) == bool(SAID[one.target](found))
-             for found in faces_of(NET)]
+             for found in judged_faces(NET).values()]
     return MeasuredNumber(f"faces of the plane where '{one.target}' is as defined", float(sum(right)), 0.0,
                           float(len(right)))
 
