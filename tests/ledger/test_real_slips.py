@@ -117,3 +117,14 @@ def test_layers_summed_from_the_wrong_one_are_noticed(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module, "summed", one_less)
     assert module.layer_by_layer(np.random.default_rng(0)) > 1e-3
+
+
+def test_another_power_in_proposition_c2_is_noticed() -> None:
+    module = proofs_module("tensor_programs_vi.proposition_c2")
+    entry = replace(module.ENTRY, evidence=None)
+    assert not check_entry(entry).failures
+    for number, one in enumerate(module.SIZES):
+        wrong = list(module.SIZES)
+        wrong[number] = replace(one, value=one.value + sp.Rational(1, 2))
+        assert any("not derived" in text for text in check_entry(
+            replace(entry, statement=lambda: Equations(tuple(wrong)))).failures), one
