@@ -68,8 +68,8 @@ def derive() -> Proof:
                                            and step.rule == UNITS.name)
         return float(wrong)
 
-    return Proof(derivation.steps, numbers, "powers of $L$ counted from the recursion at $\\alpha = \\gamma = 1/2$, and "
-                 "at other points of $\\alpha + \\gamma = 1$, against those counted from the recursion for all scalings")
+    return Proof(derivation.steps, numbers, "powers of $L$ counted from the recursion at $\\alpha = \\gamma = 1/2$, "
+                 "and at other points of $\\alpha + \\gamma = 1$, against those counted for all scalings at once")
 
 
 def sizes(depth: int) -> tuple[float, float, float]:
