@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Iterable
 
 import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.derivations.derivation import Derivation, Step
 from tpcalc.interpreters.program_coefficients import ProgramCoefficients, read_program_coefficients
 
+from ._rewriting import Rewriting
+
+PRINTED = Rewriting("as printed", "nothing is rewritten", "the statement", lambda value: value)
 NET, OPT = tp.ResNet("linear"), tp.SGD(lr=1.0)
 HALF = sp.Rational(1, 2)
 DEPTH_MUP = tp.DepthScaling(HALF, HALF)
@@ -68,6 +72,14 @@ def relative(ours: Any, theirs: Any) -> float:
     """Largest difference, relative to the largest value or 1."""
     ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     return float(np.max(np.abs(ours - theirs), initial=0.0) / max(1.0, float(np.max(np.abs(theirs), initial=0.0))))
+
+
+def worst_equation(derived: tp.theory.KetEquations | tp.theory.Recursion, equations: Iterable[Any],
+                   sizes: dict[str, int], data: dict[str, Any]) -> float:
+    """The largest difference of both sides of equations of a program, at all indices, by the interpreter that knows
+    definition C.1 and none of the rules."""
+    steps = tuple(Step(number, one.target, one.value, one.value, PRINTED) for number, one in enumerate(equations, 1))
+    return worst_step(tp.check_steps(replace(derived, derivation=Derivation(steps)), sizes, data))
 
 
 def worst_step(checks: tuple[tp.theory.StepCheck, ...]) -> float:

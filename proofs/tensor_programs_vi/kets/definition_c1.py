@@ -7,26 +7,34 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
-from tpcalc.programs.language import Family, Matrix, MatVec, Transpose, Vector
+from tpcalc.programs.language import Family, Matrix, MatVec, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
+
+from ..._line import worst_equation
 
 WIDTHS, SEEDS = (64, 128, 256, 512), 40
 
 
 def _twice() -> Program:
-    """z = u, y = W^T z, x = W y at every step: the shortest program in which a dot is not 0."""
+    """z = xi u, y = W^T z, x = W y at every step: the shortest program in which a dot is not 0."""
     t, T = sp.Symbol("t", integer=True, nonnegative=True), sp.Symbol("T", integer=True, positive=True)
     l, L = sp.Symbol("l", integer=True, nonnegative=True), sp.Symbol("L", integer=True, positive=True)
-    u, W = Family(Vector, "u")(), Family(Matrix, "W", layered=True)
+    u, W, xi = Family(Vector, "u")(), Family(Matrix, "W", layered=True), Family(Scalar, "xi", r"\xi")
     z, y, x = (Family(Vector, name, layered=True) for name in "zyx")
-    body = (Assign(z[t, l], u), Assign(y[t, l], MatVec(Transpose(W[0, l]), z[t, l])),
+    body = (Assign(z[t, l], xi[t] * u), Assign(y[t, l], MatVec(Transpose(W[0, l]), z[t, l])),
             Assign(x[t, l], MatVec(W[0, l], y[t, l])))
-    return Program("twice", (u,), (W[0, l],), (), (
+    return Program("twice", (u,), (W[0, l],), (xi[t],), (
         Loop(t, sp.Integer(0), T - 1, (Loop(l, sp.Integer(1), L, body),)),), (T, L))
 
 
 def statement() -> Equations:
     return Equations(tuple(Equation(e.target, e.value) for e in tp.kets(_twice()).equations))
+
+
+def read() -> MeasuredNumber:
+    """The equations, where every step has a vector of another size."""
+    worst = worst_equation(tp.kets(_twice()), statement().equations, {"T": 3, "L": 2}, {"xi": [0.7, -0.4, 1.3]})
+    return MeasuredNumber("largest difference of both sides, as coefficients over base kets", worst, 1e-12, 0.0)
 
 
 def evidence() -> Evidence:
@@ -46,7 +54,7 @@ def evidence() -> Evidence:
     numbers = tuple(MeasuredNumber(f"{name}, n = {WIDTHS[-1]}", float(m), float(e), target)
                     for name, m, e, target in zip(names, mean, error, (1.0, 1.0, 0.0)))
     rate = Rate("deviation of <z|x> from 1", "n", 0.5, tuple(map(float, WIDTHS)), tuple(map(float, spread[:, 0])), 0.1)
-    return Evidence(numbers, (rate,))
+    return Evidence((read(), *numbers), (rate,))
 
 
 ENTRY = Entry(

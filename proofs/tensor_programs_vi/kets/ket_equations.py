@@ -11,7 +11,7 @@ from tpcalc.ledger import Entry, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 from tpcalc.programs.language import MatVec
 
-from ..._line import DEPTH, XI, Y, derived_outputs, kets, true_outputs, worst_step
+from ..._line import DEPTH, XI, Y, derived_outputs, kets, true_outputs, worst_equation, worst_step
 from ..recursion._printed import printed_output
 
 STEPS, LAYERS = 4, 5
@@ -20,11 +20,13 @@ STEPS, LAYERS = 4, 5
 def derive() -> Proof:
     def numbers(rng: np.random.Generator) -> float:
         xi, y = rng.uniform(-1, 1, (2, STEPS))
-        return worst_step(tp.check_steps(kets(), {"T": STEPS, "L": LAYERS}, {"xi": xi, "y": y}))
+        sizes, data = {"T": STEPS, "L": LAYERS}, {"xi": xi, "y": y}
+        return max(worst_step(tp.check_steps(kets(), sizes, data)),
+                   worst_equation(kets(), statement().equations, sizes, data))
 
     return Proof(kets().derivation.steps, numbers,
-                 f"both sides of every step at all {STEPS} steps and {LAYERS} layers, over all base kets, by the "
-                 "interpreter of definition C.1")
+                 f"both sides of every step and equation at all {STEPS} steps and {LAYERS} layers, over all base kets, "
+                 "by the interpreter of definition C.1")
 
 
 def _forward() -> str:

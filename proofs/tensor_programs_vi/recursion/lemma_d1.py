@@ -13,7 +13,7 @@ from tpcalc.ledger import Entry, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ..._line import (DEPTH, DEPTH_MUP, OPT, XI, Y, compiled, derived_outputs, kets, random_task, recursion, relative,
-                      true_outputs, worst_step)
+                      true_outputs, worst_equation, worst_step)
 from ._printed import PrintedRecursion, printed_output
 
 LAYERS, STEPS = 6, 3
@@ -40,12 +40,14 @@ def derive() -> Proof:
         trained = compiled()(LAYERS, xi, y)
         printed = PrintedRecursion(xi[:3].tolist(), y[:3].tolist(), LAYERS)  # with every slip corrected
         data = {"xi": xi[:STEPS], "y": y[:STEPS]}
-        return max(worst_step(tp.check_steps(recursion(), {"T": STEPS, "L": STEPS}, data)),
+        sizes = {"T": STEPS, "L": STEPS}
+        return max(worst_step(tp.check_steps(recursion(), sizes, data)),
+                   worst_equation(recursion(), recursion().equations, sizes, data),
                    against_coefficients(trained, task, DEPTH_MUP, LAYERS),
                    relative([float(f) for f in printed.outputs], trained.outputs[:3]))
 
-    return Proof(steps, numbers, f"both sides of every step at {STEPS} steps and layers, for every base ket; the "
-                 f"compiled recursion on a random task, L = {LAYERS}: outputs, every $\\Gamma$ and "
+    return Proof(steps, numbers, f"both sides of every step and equation at {STEPS} steps and layers, for every base "
+                 f"ket; the compiled recursion on a random task, L = {LAYERS}: outputs, every $\\Gamma$ and "
                  "every $C$ against the hand-written kernel, outputs against the printed recursion with its slips "
                  "corrected, in rationals")
 
