@@ -107,7 +107,7 @@ def test_written_forms_are_read_as_they_are_printed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.nightly  # one by one; every run checks the ledger as a whole
-@pytest.mark.parametrize("name", ["finite_network", "field_derivatives", "finite_size", "parametrization",
+@pytest.mark.parametrize("name", ["fields_and_kernels", "field_derivatives", "finite_size", "parametrization",
                                   "written_forms", "within_blocks", "responses", "several_matrices", "path_integral",
                                   "infinite_depth_action", "linear_equations", "continuum", "response_sizes",
                                   "convolutions", "width_scales"])

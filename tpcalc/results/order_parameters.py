@@ -107,11 +107,12 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
 
     Raises ``ValueError`` for several outputs, other blocks, schedules without ``raw``, runs that know outputs alone,
     and inputs whose loss derivative vanishes, whose gradient is not known then (in a linear network: all of a step).
-    Source: Depthwise Hyperparameter Transfer, (4), (25), (39), (49) and (72) [depthwise_transfer/responses], whose
-    responses are means of derivatives of fields [depthwise_transfer/field_derivatives], as they are to be read
-    [depthwise_transfer/written_forms]; together they are the saddle of an action [depthwise_transfer/path_integral].
-    Those of linear networks solve integral equations [depthwise_transfer/linear_equations]; sums over layers become
-    integrals over layer time [depthwise_transfer/continuum].
+    Source: Depthwise Hyperparameter Transfer, (4), (25) [depthwise_transfer/fields_and_kernels], (39), (49) and (72)
+    [depthwise_transfer/responses], whose responses are means of derivatives of fields
+    [depthwise_transfer/field_derivatives], as they are to be read [depthwise_transfer/written_forms]; together they
+    are the saddle of an action [depthwise_transfer/path_integral]. Those of linear networks solve integral
+    equations [depthwise_transfer/linear_equations]; sums over layers become integrals over layer time
+    [depthwise_transfer/continuum].
 
     >>> import tpcalc as tp
     >>> run = tp.train(tp.ResNet(), tp.Task([1, 1], [1, 0]), tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)

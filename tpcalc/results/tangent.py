@@ -38,8 +38,10 @@ def tangent_kernel(run: Run) -> np.ndarray:
 
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
     for any), for a real network that kept only some of its layers, for nonlinear networks of finite depth, and for
-    sampled runs of infinite width. Source: Depthwise Hyperparameter Transfer, (16) and (128), with frozen embedding and
-    readout; at initialization it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
+    sampled runs of infinite width. Source: Depthwise Hyperparameter Transfer, (11) to (16) and (128), with frozen
+    embedding and readout [depthwise_transfer/tangent_kernel], for a read-out of the stream itself; where features
+    are read, gradient kernels begin otherwise [depthwise_transfer/last_gradient_kernel]. At initialization it is
+    H_0 G_0 [depthwise_transfer/one_step_finite_depth].
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

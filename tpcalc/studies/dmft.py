@@ -32,8 +32,9 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
     Raises ``ValueError`` for what is not allowed, ``Divergence`` where there is no limit. Source: Depthwise
     Hyperparameter Transfer, propositions 1 and 3, (38), (39) and appendix K.4 [depthwise_transfer/proposition_3],
     whichever limit is first [depthwise_transfer/infinite_depth_action]; in a finite network fields obey identities
-    [depthwise_transfer/finite_network], and what they are off by has the forms of its appendices H and J
-    [depthwise_transfer/finite_size].
+    [depthwise_transfer/finite_network], of momentum [depthwise_transfer/momentum], decay
+    [depthwise_transfer/weight_decay], a trained embedding and readout [depthwise_transfer/embedding_and_readout]
+    too, and what they are off by has the forms of its appendices H and J [depthwise_transfer/finite_size].
 
     >>> import tpcalc as tp
     >>> task = tp.Task([1, 0.8], [1, -0.7])
