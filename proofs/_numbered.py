@@ -31,8 +31,9 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "written_forms": (40, 41, 44, 51, 56, 82, 97),
     "width_scales": (9, 10),
     "convolutions": (118, 119),
-    "several_matrices": (120, 121, 125, 126, 127),
-    "within_blocks": (122, 123, 124),
+    "several_matrices": (125, 126, 127),
+    "blocks_of_several_matrices": (120, 122),
+    "within_blocks": (121, 123, 124),
     "kernel_fluctuations": (100, 102, 104, 105, 106, 108, 111),
     "finite_size": (103, 107, 109, 110, 117),
 }

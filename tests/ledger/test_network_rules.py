@@ -51,7 +51,7 @@ def test_a_recursion_with_a_factor_that_changes_is_refused() -> None:
 def test_the_chain_rule_refuses_what_nothing_depends_on() -> None:
     rules, t = module("_network_rules"), sp.Symbol("t")
     with pytest.raises(ValueError, match="does not depend on"):
-        rules.chain_rule(rules.W(t, 1), rules.h(t, 2), rules.h(t, 1))
+        rules.chain_rule(rules.W(t, 1), {rules.h(t, 2): rules.h(t, 1)})
 
 
 def test_slopes_of_networks_are_those_by_differences() -> None:

@@ -199,8 +199,8 @@ def mlp(matrices: int) -> Block:
 def preactivated(matrices: int) -> Block:
     """W_k phi(W_(k-1) ... phi(W_1 phi(x))): a block of k matrices after an activation.
 
-    Source: Depthwise Hyperparameter Transfer, (120) [depthwise_transfer/several_matrices], and (122) to (124) on what
-    happens within [depthwise_transfer/within_blocks].
+    Source: Depthwise Hyperparameter Transfer, (120) and (122) [depthwise_transfer/blocks_of_several_matrices], (121),
+    (123) and (124) on what happens within [depthwise_transfer/within_blocks].
 
     >>> import tpcalc as tp
     >>> from tpcalc.programs.blocks import preactivated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import sympy as sp
 
@@ -12,7 +12,7 @@ from .._fields import Field, Slope, fields
 width, depth, inputs = sp.symbols("N L D")
 ARRAYS = fields("h g phi dphi chi r x w W W0 V hk gk phik dphik chik xik")   # vectors and matrices, not numbers
 h, g, phi, dphi, chi, r, x, w, W, W0, V, hk, gk, phik, dphik, chik, xik = ARRAYS
-Phi, G, Kx = fields("Phi G Kx")
+Phi, G, Kx, Phik = fields("Phi G Kx Phik")
 SLOPES = {phi: (h, dphi), phik: (hk, dphik)}   # the features of a field, and their slopes in it
 
 
@@ -117,7 +117,7 @@ def _kernel(product: Dot) -> sp.Expr:
     first, second = product.args
     if isinstance(first, x) and isinstance(second, x):
         return inputs * Kx(*first.args, *second.args, 0)
-    named = {phi: Phi, g: G}.get(type(first))
+    named = {phi: Phi, g: G, phik: Phik}.get(type(first))
     if named is None or type(second) is not type(first) or first.args[1:] != second.args[1:]:
         return product
     return width * named(first.args[0], second.args[0], *first.args[1:])
@@ -165,19 +165,21 @@ def _adjoint_of_term(array: sp.Expr, by: sp.Expr, incoming: sp.Expr) -> sp.Expr:
     return sp.Integer(0)
 
 
-def chain_rule(by: sp.Expr, through: sp.Expr, value: sp.Expr, of: sp.Expr | None = None) -> Rewriting:
-    """Slopes in ``by`` of all, or of ``of``, which depend on it through what is ``value`` alone.
+def chain_rule(by: sp.Expr, paths: Mapping[sp.Expr, sp.Expr], of: sp.Expr | None = None) -> Rewriting:
+    """Slopes in ``by`` of all, or of ``of``, which depend on it through the keys of ``paths``, whose values are given.
 
-    Raises ``ValueError`` where ``value`` does not depend on ``by``.
+    Raises ``ValueError`` where a value does not depend on ``by``.
     """
     def slope(one: Slope) -> sp.Expr:
         if one.args[1] != by or of not in (None, one.args[0]):
             return one
-        return _adjoint(value, by, sp.Integer(1) if one.args[0] == through else Slope(one.args[0], through))
-    if _adjoint(value, by, sp.Integer(1)) == 0:
-        raise ValueError(f"{value}: does not depend on {by}")
-    return Rewriting("chain rule", f"${sp.latex(by)}$ acts through ${sp.latex(through)}$ alone", "calculus",
-                     of_nodes(Slope, slope))
+        return sp.Add(*(_adjoint(value, by, sp.Integer(1) if one.args[0] == through else Slope(one.args[0], through))
+                        for through, value in paths.items()))
+    for value in paths.values():
+        if _adjoint(value, by, sp.Integer(1)) == 0:
+            raise ValueError(f"{value}: does not depend on {by}")
+    through = ", ".join(f"${sp.latex(one)}$" for one in paths)
+    return Rewriting("chain rule", f"${sp.latex(by)}$ acts through {through} alone", "calculus", of_nodes(Slope, slope))
 
 
 # Recursions in steps.

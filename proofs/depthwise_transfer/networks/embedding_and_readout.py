@@ -37,13 +37,13 @@ def derivation() -> Derivation:
     steps = Derivation()
     weights = []
     for now, through, value, named in ((W0(t), h(t, 1), START, gradient_at(1)), (w(t), f(t), OUTPUT, None)):
-        rules = (ERROR, chain_rule(now, through, value), *([named] if named else []), LINEAR, RATE)
+        rules = (ERROR, chain_rule(now, {through: value}), *([named] if named else []), LINEAR, RATE)
         following = now.subs(t, t + 1)
         update = steps.through(rules, following, now - eta * Slope(loss(t), now))
         weights.append(steps.apply(unroll(following, update, t, s), now, now))
     steps.through((insert(W0(t), weights[0]), LINEAR, OUTER, KERNELS, OUT_OF_SUMS), h(t, 1), START)
     last = {ell: depth + 1}
-    steps.through((chain_rule(h(t, depth + 1), f(t), OUTPUT), insert(w(t), weights[1]), OUT_OF_SUMS),
+    steps.through((chain_rule(h(t, depth + 1), {f(t): OUTPUT}), insert(w(t), weights[1]), OUT_OF_SUMS),
                   g(t, depth + 1), GRADIENT.value.subs(last))
     return steps
 

@@ -55,7 +55,7 @@ def gradient_at(node: sp.Expr, one: sp.Symbol = t) -> Rewriting:
 def slope_of_block(steps: Derivation) -> sp.Expr:
     """(13)."""
     left = Slope(f(t), W(t, ell))
-    return steps.through((chain_rule(W(t, ell), h(t, ell + 1), stream_after(t)), gradient_at(ell + 1), LINEAR), left,
+    return steps.through((chain_rule(W(t, ell), {h(t, ell + 1): stream_after(t)}), gradient_at(ell + 1), LINEAR), left,
                          left)
 
 
@@ -73,7 +73,7 @@ def forward(steps: Derivation, weights: sp.Expr) -> sp.Expr:
 
 
 def backward(steps: Derivation, weights: sp.Expr) -> sp.Expr:
-    rules = (chain_rule(h(t, ell), h(t, ell + 1), stream_after(t)), gradient_at(ell + 1), insert(W(t, ell), weights),
+    rules = (chain_rule(h(t, ell), {h(t, ell + 1): stream_after(t)}), gradient_at(ell + 1), insert(W(t, ell), weights),
              LINEAR, OUTER, KERNELS, SOURCES[1], OUT_OF_SUMS)
     return steps.through(rules, g(t, ell), GRADIENT.value)
 

@@ -19,14 +19,12 @@ DEPTH, WIDTH, SEEDS = 8, 256, 20
 TASK = tp.Task([1.0, 1.0], [1.0, 0.0])
 t, s, ell, k, K, depth = sp.symbols("t s ell k K L", integer=True)
 c = sp.Symbol("c")
-Theta, Phi, G, gk, phik, h, g, u, A = fields("Theta Phi G gk phik h g u A")
+Theta, h, g, u, A = fields("Theta h g u A")
 Delta = sp.IndexedBase(r"\Delta")
-W = sp.Function("W")
 
 LIMIT = Equation(sp.Symbol("f_1"), sp.Symbol("eta_0") * sp.Symbol("y") * K * sp.E)
 UNFOLDED = Equation(h(t, ell + 1), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell + 1)) / sp.sqrt(depth) + c / depth * sp.Sum(
     (Theta(t, s, k) * Delta[s] + A(t, s, k)) * g(s, k + 1), (k, 1, ell), (s, 0, t - 1)))
-UPDATE = Equation(W(ell, K - 1).diff(K), gk(s, K) * phik(s, K - 1))
 
 
 def finite_depth() -> float:
@@ -63,28 +61,11 @@ def output_witness() -> Witness:
     return Witness(f"f_1 at L = {DEPTH}, two matrices, linear", mean, error, (1 + 1 / DEPTH)**DEPTH - 1, finite_depth())
 
 
-def gradient_witness(step: float = 1e-6) -> Witness:
-    """One block of two matrices: the derivative of the output in an entry of the last one, the paper's W^(l,1)."""
-    rng, n = np.random.default_rng(1), 12
-    W0, W1, w, h = rng.normal(size=(n, n)), rng.normal(size=(n, n)), rng.normal(size=n), rng.normal(size=n)
-
-    def parts(last: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        first = W0 @ np.tanh(h) / np.sqrt(n)
-        second = last @ np.tanh(first) / np.sqrt(n)
-        return first, second, float(w @ (h + second)) / n
-    change = np.zeros((n, n))
-    change[2, 5] = step
-    truth = (parts(W1 + change)[2] - parts(W1 - change)[2]) / (2 * step) * n**1.5
-    first, second, _ = parts(W1)
-    return Witness("n^(3/2) df / dW_25 of the last matrix of a block", truth, 1e-8, float(w[2] * np.tanh(second)[5]),
-                   float(w[2] * np.tanh(first)[5]))
-
-
 ENTRY = Entry(
     key="depthwise_transfer/several_matrices",
     kind="proposition",
     title="blocks of several matrices",
-    source="Depthwise Hyperparameter Transfer, appendix K.2, (120) to (127)",
+    source="Depthwise Hyperparameter Transfer, appendix K.2, (125) to (127)",
     says="A block of $K$ matrices adds to the stream what each of them learns, at order one: the sum over layers of "
          "one matrix's update meets gradients that neighboring layers share, whichever matrix of the block it is. "
          "In the drift stands $\\Theta$, the sum of the tangent kernels of all matrices of a block, in the place of "
@@ -100,8 +81,5 @@ ENTRY = Entry(
                 r"h^{\ell+1}_t &= h^1_t + \tfrac{1}{\sqrt{L}} \sum_{\ell'} u^{\ell'}_t + \tfrac{c}{L} \sum_{\ell'} "
                 r"\sum_s \Delta_s \Phi^{\ell'-1,K}_{ts} g^{\ell'}_s", lambda: line(UNFOLDED.target, UNFOLDED.value),
                 output_witness),
-        Erratum(Slip.MISPRINT, "(121): $W^{\\ell,K}$ and $\\phi(\\tilde h^{\\ell,K})$ for those of $K - 1$, the last "
-                "matrix of (120)", r"\tfrac{d}{dt} W^{\ell,K} &= \tfrac{c}{\sqrt{N L}} \Delta\, g^{\ell+1} "
-                r"\phi(\tilde h^{\ell,k})^\top", lambda: line(UPDATE.target, UPDATE.value), gradient_witness),
     ),
 )

@@ -82,10 +82,10 @@ def derivation() -> Derivation:
     steps.through((FLOWS, ERRORS, LINEAR, OUT_OF_SUMS, ONE_SUM, RATE, NAMED, OUT_OF_SUMS),
                   df(a), _over_weights(f(a), tuple(dot for _, dot in WEIGHTS)))
     at_blocks = [rule for one in (a, b) for rule in (
-        chain_rule(W(t, ell), h(one, ell + 1), stream_after(one), f(one)), gradient_at(ell + 1, one))]
+        chain_rule(W(t, ell), {h(one, ell + 1): stream_after(one)}, f(one)), gradient_at(ell + 1, one))]
     at_start = [rule for one in (a, b) for rule in (
-        chain_rule(W0(t), h(one, 1), Acts(W0(t), x(one)) / sp.sqrt(inputs), f(one)), gradient_at(first, one))]
-    at_end = [chain_rule(w(t), f(one), Dot(w(t), phi(one, depth + 1)) / (mu0 * width), f(one)) for one in (a, b)]
+        chain_rule(W0(t), {h(one, 1): Acts(W0(t), x(one)) / sp.sqrt(inputs)}, f(one)), gradient_at(first, one))]
+    at_end = [chain_rule(w(t), {f(one): Dot(w(t), phi(one, depth + 1)) / (mu0 * width)}, f(one)) for one in (a, b)]
     last = (LINEAR, TWO_OUTER, KERNELS, OUT_OF_SUMS)
     of_blocks = steps.through((*at_blocks, *last), OF_BLOCKS, OF_BLOCKS)
     value = steps.apply(insert(BLOCK_OVERLAPS, of_blocks / (mu0**2 * width)), K(a, b, t), DEFINITION.value)
