@@ -28,12 +28,13 @@ READ = {"tpcalc/muon_on_gram_matrices": (1, 1), "depthwise_transfer/parametrizat
         "depthwise_transfer/finite_network": (4, 4), "depthwise_transfer/tangent_kernel": (4, 4),
         "depthwise_transfer/embedding_and_readout": (4, 4), "depthwise_transfer/momentum": (4, 4),
         "depthwise_transfer/weight_decay": (2, 2), "depthwise_transfer/within_blocks": (6, 6),
+        "depthwise_transfer/field_derivatives": (4, 4),
         "depthwise_transfer/several_matrices": (1, 2),
         "gaussian/stein": (1, 1), "gaussian/isserlis": (1, 1), "meta_principled/differential_form": (6, 6),
         "tensor_programs_vi/operators": (1, 1), "tensor_programs_vi/outer_product": (2, 2)}
 
 
-LONG = {"depthwise_transfer/responses", "tpcalc/muon_on_gram_matrices", "depthwise_transfer/several_matrices"}
+LONG = {"depthwise_transfer/field_derivatives", "depthwise_transfer/responses", "tpcalc/muon_on_gram_matrices", "depthwise_transfer/several_matrices"}
 
 
 @pytest.mark.parametrize("key", [pytest.param(key, marks=[pytest.mark.nightly] * (key in LONG)) for key in READ])

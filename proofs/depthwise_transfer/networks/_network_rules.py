@@ -97,6 +97,8 @@ def _acted(product: Acts) -> sp.Expr:
 
 
 def _before_sum(total: sp.Sum) -> sp.Expr:
+    if total.function == 0:
+        return sp.Integer(0)
     free, bound = total.function.as_independent(*(limit[0] for limit in total.limits), as_Add=False)
     return free * sp.Sum(bound, *total.limits)
 
@@ -110,7 +112,7 @@ TWO_OUTER = Rewriting("two outer products", "$u v^\\top \\cdot y z^\\top = (u \\
                           e.args[0].args[1], e.args[1].args[1]) if all(isinstance(one, Outer) for one in e.args)
                           else e))
 OUT_OF_SUMS = Rewriting("out of sums", "it does not depend on what is summed over", "algebra",
-                        lambda expression: sp.expand(of_nodes(sp.Sum, _before_sum)(expression)))
+                        lambda expression: sp.expand(of_nodes(sp.Sum, _before_sum)(sp.expand(expression))))
 
 
 def _kernel(product: Dot) -> sp.Expr:
@@ -198,6 +200,19 @@ def unroll(following: sp.Expr, value: sp.Expr, step: sp.Symbol, index: sp.Symbol
     total = sp.Sum(factor**(step - 1 - index) * source.subs(step, index), (index, start, step - 1))
     written = factor**(step - start) * now.subs(step, start) + total
     return Rewriting("unroll", "by induction over steps", "algebra", lambda expression: expression.subs(now, written))
+
+
+def unroll_back(now: sp.Expr, value: sp.Expr, node: sp.Symbol, index: sp.Symbol, end: sp.Expr) -> Rewriting:
+    """X_l = X_(l+1) + b_l gives X_l = X_end + sum_(l <= k < end) b_k.
+
+    now: X(l); value: what it is; node: l; index: k. Raises ``ValueError`` where that is not its form.
+    """
+    source = sp.expand(value - now.subs(node, node + 1))
+    if source.has(now.subs(node, node + 1)):
+        raise ValueError(f"{value}: no sum of what is one node further and a source")
+    written = now.subs(node, end) + sp.Sum(source.subs(node, index), (index, node, end - 1))
+    return Rewriting("unroll", "by induction over nodes, from the last one back", "algebra",
+                     lambda expression: expression.xreplace({now: written}))
 
 
 def later(index: sp.Symbol) -> Rewriting:

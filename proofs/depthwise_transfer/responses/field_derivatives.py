@@ -9,23 +9,47 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
+from tpcalc.calculus import Derivation
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ..._letters import Letters
-from .._fields import Slope, fields
+from ..._rewriting import Rewriting, of_nodes
+from .._fields import Field, Slope, fields
+from ..networks._network_numbers import worst
+from ..networks._network_rules import OUT_OF_SUMS, insert, unroll, unroll_back
+from ._site import site
 
 DEPTH, STEPS, RATE, SAMPLES, BATCHES, BLOCK = 6, 3, 1.5, 4096, 16, 3
 t, s, v, ell, k, m = sp.symbols("t s v ell k m", integer=True)
 depth, c = sp.symbols("L c")
 g, h, u, r, phi, dphi, Ch, Cg = fields("g h u r phi dphi Ch Cg")
-delta, after_block = sp.KroneckerDelta, sp.Symbol(r"\Theta_{\ell \geq m}")
+delta = sp.KroneckerDelta
+after_block, before_block = sp.Symbol(r"\Theta_{\ell \geq m}"), sp.Symbol(r"\Theta_{\ell \leq m}")
 
-FORWARD = Equation(Slope(h(t, ell), u(s, m)), delta(t, s) * after_block / sp.sqrt(depth) + c / depth * sp.Sum(
-    Ch(t, v, k) * Slope(g(v, k + 1), u(s, m)), (k, 1, ell - 1), (v, 0, t - 1)))
-BACKWARD = Equation(Slope(g(t, ell), u(s, m)), sp.Sum(r(t, k) * Slope(dphi(t, k), u(s, m)), (k, ell, depth)) / sp.sqrt(
-    depth) + c / depth * sp.Sum(Cg(t, v, k) * (dphi(t, k) * Slope(phi(v, k), u(s, m)) + phi(v, k) * Slope(
-        dphi(t, k), u(s, m))), (k, ell, depth), (v, 0, t)))
+
+def forward(source: sp.Expr, own: sp.Expr) -> Equation:
+    drift = sp.Sum(Ch(t, v, k) * Slope(g(v, k + 1), source), (v, 0, t - 1), (k, 1, ell - 1))
+    return Equation(Slope(h(t, ell), source), own + c / depth * drift)
+
+
+def backward(source: sp.Expr, own: sp.Expr) -> Equation:
+    layers = (k, ell, depth)
+    slopes = dphi(t, k) * sp.Sum(Cg(t, v, k) * Slope(phi(v, k), source), (v, 0, t))
+    bent = Slope(dphi(t, k), source) * sp.Sum(Cg(t, v, k) * phi(v, k), (v, 0, t))
+    return Equation(Slope(g(t, ell), source), own + sp.Sum(r(t, k) * Slope(dphi(t, k), source), layers) / sp.sqrt(
+        depth) + c / depth * (sp.Sum(slopes, layers) + sp.Sum(bent, layers)))
+
+
+FORWARD = forward(u(s, m), delta(t, s) * after_block / sp.sqrt(depth))
+BACKWARD = backward(u(s, m), sp.Integer(0))
+FORWARD_R = forward(r(s, m), sp.Integer(0))
+BACKWARD_R = backward(r(s, m), delta(t, s) * before_block * dphi(t, m) / sp.sqrt(depth))
+
+# the fields of one site
+H_NEXT = h(t, ell) + u(t, ell + 1) / sp.sqrt(depth) + c / depth * sp.Sum(Ch(t, v, ell) * g(v, ell + 1), (v, 0, t - 1))
+G_BEFORE = g(t, ell + 1) + dphi(t, ell) * (r(t, ell) / sp.sqrt(depth) + c / depth * sp.Sum(
+    Cg(t, v, ell) * phi(v, ell), (v, 0, t)))
 
 
 UNBENT = Equation(BACKWARD.target, BACKWARD.value.replace(
@@ -63,6 +87,69 @@ def mean_derivative(found: tp.theory.OrderParameters, source: tuple[int, int], f
     return np.asarray(each * np.sqrt(DEPTH) / RATE)
 
 
+def differentiate(source: sp.Expr) -> Rewriting:
+    """The slope in a source: kernels and responses are numbers, sources know nothing of each other."""
+    def slope(one: sp.Expr) -> sp.Expr:
+        if isinstance(one, sp.Add):
+            return sp.Add(*map(slope, one.args))
+        if isinstance(one, sp.Mul):
+            return sp.Add(*(sp.Mul(*one.args[:number], slope(factor), *one.args[number + 1:])
+                            for number, factor in enumerate(one.args)))
+        if isinstance(one, sp.Sum):
+            return sp.Sum(slope(one.function), *one.limits)
+        if type(one) is type(source):
+            return sp.Mul(*map(delta, one.args, source.args))
+        learned = isinstance(one, (phi, dphi)) or isinstance(one, (h, g)) and one not in (h(t, 1), g(t, depth + 1))
+        return Slope(one, source) if learned else sp.Integer(0)
+
+    def rewrite(one: Slope) -> sp.Expr:
+        return slope(sp.expand(one.args[0])) if not isinstance(one.args[0], Field) else one
+    return Rewriting("differentiate", "kernels and responses are numbers, the first stream and the last gradient know "
+                     "of no source", "calculus", of_nodes(Slope, rewrite))
+
+
+def pick(total: sp.Sum) -> sp.Expr:
+    """A sum over blocks, of which a delta takes the one of the source."""
+    index, first, _ = total.limits[0]
+    found = [one for one in sp.Mul.make_args(total.function) if isinstance(one, delta) and one.has(index)]
+    if not found:
+        return total
+    equal, = found
+    at, = sp.solve(sp.Add(*equal.args) - 2 * m, index)
+    return (after_block if first == 1 else before_block) * (total.function / equal).subs(index, at)
+
+
+PICK = Rewriting("pick", "one block has the source", "algebra", of_nodes(sp.Sum, pick))
+
+
+@lru_cache(maxsize=None)
+def derivation() -> Derivation:
+    steps = Derivation()
+    stream = steps.through((unroll(h(t, ell + 1), H_NEXT, ell, k, sp.Integer(1)), OUT_OF_SUMS), h(t, ell), h(t, ell))
+    gradient = steps.through((unroll_back(g(t, ell), G_BEFORE, ell, k, depth + 1), OUT_OF_SUMS), g(t, ell), g(t, ell))
+    for source in (u(s, m), r(s, m)):
+        for field, value in ((h(t, ell), stream), (g(t, ell), gradient)):
+            left = Slope(field, source)
+            steps.through((insert(left, Slope(value, source)), differentiate(source), OUT_OF_SUMS, PICK), left, left)
+    return steps
+
+
+def derive() -> Proof:
+    def numbers(rng: np.random.Generator) -> float:
+        found, layers = 0.0, 4
+        for source, step, node, here in (("u", 0, 3, 4), ("u", 1, 4, 2), ("r", 0, 2, 3), ("r", 1, 3, 2),
+                                         ("r", 2, 2, 2), ("u", 2, 2, 3)):
+            at = {t: 2, s: step, m: node, ell: here, depth: layers, c: RATE, after_block: float(here >= node),
+                  before_block: float(here <= node)}
+            letters = site(rng, STEPS, layers, RATE, at, (source, step, node))
+            mine = [one for one in derivation().steps if one.left.has(u if source == "u" else r)
+                    or not one.left.has(Slope)]
+            found = max(found, worst(mine, letters))
+        return found
+    return Proof(derivation().steps, numbers, "both sides of every step at a tanh site of random sources and causal "
+                 "drifts, slopes by complex steps of its fields, for six places of the source")
+
+
 @lru_cache(maxsize=None)
 def sampled() -> tp.theory.OrderParameters:
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
@@ -97,11 +184,13 @@ ENTRY = Entry(
     kind="proposition",
     title="derivatives of fields in their sources",
     source="Depthwise Hyperparameter Transfer, (50) and (67)",
-    says="Depth L; sums become integrals over layer time as it grows. What a source moves at an earlier layer changes "
+    says="Of one site, whose fields are what (36) makes of (18) and (19), with the drifts $C_h$ and $C_g$ of (51). "
+         "Depth L; sums become integrals over layer time as it grows. What a source moves at an earlier layer changes "
          "the slope of the activation behind it, and with it what the backward noise and drift are multiplied by.",
-    statement=lambda: Equations((FORWARD, BACKWARD)),
+    statement=lambda: Equations((FORWARD, BACKWARD, FORWARD_R, BACKWARD_R)),
     assumptions=("width to infinity at fixed depth", "smooth activations"),
     uses=("depthwise_transfer/responses",),
+    derive=derive,
     evidence=evidence,
     errata=(
         Erratum(Slip.FALSE, "(67): no terms of the changing slope, which (50) has; they do not vanish with L",
