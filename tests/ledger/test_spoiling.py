@@ -34,7 +34,8 @@ READ = {"tpcalc/muon_on_gram_matrices": (1, 1), "depthwise_transfer/parametrizat
         "tensor_programs_vi/operators": (1, 1), "tensor_programs_vi/outer_product": (2, 2)}
 
 
-LONG = {"depthwise_transfer/field_derivatives", "depthwise_transfer/responses", "tpcalc/muon_on_gram_matrices", "depthwise_transfer/several_matrices"}
+LONG = {"depthwise_transfer/field_derivatives", "depthwise_transfer/responses", "tpcalc/muon_on_gram_matrices",
+        "depthwise_transfer/several_matrices"}
 
 
 @pytest.mark.parametrize("key", [pytest.param(key, marks=[pytest.mark.nightly] * (key in LONG)) for key in READ])

@@ -10,8 +10,8 @@ from ..._rewriting import Rewriting, of_nodes
 from .._fields import Field, Slope, fields
 
 width, depth, inputs = sp.symbols("N L D")
-ARRAYS = fields("h g phi dphi chi r x w W W0 V hk gk phik dphik chik xik")   # vectors and matrices, not numbers
-h, g, phi, dphi, chi, r, x, w, W, W0, V, hk, gk, phik, dphik, chik, xik = ARRAYS
+ARRAYS = fields("h g phi dphi chi r x w W W0 V hk gk phik dphik chik xik dW dh v")   # vectors and matrices, not numbers
+h, g, phi, dphi, chi, r, x, w, W, W0, V, hk, gk, phik, dphik, chik, xik, dW, dh, v = ARRAYS
 Phi, G, Kx, Phik = fields("Phi G Kx Phik")
 SLOPES = {phi: (h, dphi), phik: (hk, dphik)}   # the features of a field, and their slopes in it
 

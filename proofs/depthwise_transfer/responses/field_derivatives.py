@@ -18,7 +18,7 @@ from ..._rewriting import Rewriting, of_nodes
 from .._fields import Field, Slope, fields
 from ..networks._network_numbers import worst
 from ..networks._network_rules import OUT_OF_SUMS, insert, unroll, unroll_back
-from ._site import site
+from .._site import site
 
 DEPTH, STEPS, RATE, SAMPLES, BATCHES, BLOCK = 6, 3, 1.5, 4096, 16, 3
 t, s, v, ell, k, m = sp.symbols("t s v ell k m", integer=True)

@@ -10,20 +10,24 @@ import sympy as sp
 
 from tpcalc._types import Value
 
-from ..._letters import Letters
-from .._fields import Slope
+from .._letters import Letters
+from ._fields import Slope
 
 TINY = 1e-30   # of a complex step
 
 
 @dataclass(frozen=True)
 class SiteLetters(Letters):
-    """Letters of a site; slopes in its one source by complex steps of whatever they are of. moved: with that step."""
+    """Slopes, in one source or in all of them, by complex steps of whatever they are of.
+
+    moved: letters with that step; by: the source, None for all.
+    """
 
     moved: Letters | None = None
+    by: sp.Basic | None = None
 
     def of(self, node: sp.Basic) -> Value:
-        if isinstance(node, Slope) and self.moved is not None:
+        if isinstance(node, Slope) and self.moved is not None and self.by in (None, node.args[1]):
             return np.imag(self.moved.at(self.symbols).of(node.args[0])) / TINY
         return super().of(node)
 
