@@ -14,7 +14,8 @@ NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta"
          "xik": r"\tilde\xi", "dphik": r"\dot\phi", "Phik": r"\Phi", "kPhi": r"{\kappa^{\Phi}}",
          "kG": r"{\kappa^{G}}", "kPG": r"{\kappa^{\Phi G}}", "DPhi": r"{D^{\Phi}}", "DG": "{D^{G}}",
          "DPG": r"{D^{\Phi G}}", "DGP": r"{D^{G \Phi}}", "SPhi": r"{\Sigma^{\Phi}}", "SG": r"{\Sigma^{G}}",
-         "SPG": r"{\Sigma^{\Phi G}}", "dW": r"\dot{W}"}
+         "SPG": r"{\Sigma^{\Phi G}}", "dW": r"\dot{W}", "du": r"\dot{u}", "dr": r"\dot{r}", "df": r"\dot{f}",
+         "dh": r"\dot{h}", "dw": r"\dot{w}", "dW0": r"\dot{W}^0"}
 
 
 class Average(sp.Expr):

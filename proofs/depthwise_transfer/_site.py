@@ -18,18 +18,25 @@ TINY = 1e-30   # of a complex step
 
 @dataclass(frozen=True)
 class SiteLetters(Letters):
-    """Slopes, in one source or in all of them, by complex steps of whatever they are of.
+    """Slopes, in one source or in all of them, by complex steps of whatever they are of; integrals on a grid.
 
-    moved: letters with that step; by: the source, None for all.
+    moved: letters with that step; by: the source, None for all; grid: how many points layer time has in integrals.
     """
 
     moved: Letters | None = None
     by: sp.Basic | None = None
+    grid: int = 0
 
     def of(self, node: sp.Basic) -> Value:
         if isinstance(node, Slope) and self.moved is not None and self.by in (None, node.args[1]):
             return np.imag(self.moved.at(self.symbols).of(node.args[0])) / TINY
         return super().of(node)
+
+    def _integral(self, body: sp.Expr, variable: sp.Symbol, low: Value, high: Value) -> Value:
+        if not self.grid:
+            return super()._integral(body, variable, low, high)
+        points = range(round(low * self.grid), round(high * self.grid))
+        return sum(self.at({variable: k / self.grid}).of(body) for k in points) / self.grid
 
 
 def site(rng: np.random.Generator, steps: int, layers: int, rate: float, at: dict[sp.Symbol, Any],

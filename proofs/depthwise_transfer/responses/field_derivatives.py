@@ -19,6 +19,7 @@ from .._fields import Field, Slope, fields
 from ..networks._network_numbers import worst
 from ..networks._network_rules import OUT_OF_SUMS, insert, unroll, unroll_back
 from .._site import site
+from .._sources import differentiate
 
 DEPTH, STEPS, RATE, SAMPLES, BATCHES, BLOCK = 6, 3, 1.5, 4096, 16, 3
 t, s, v, ell, k, m = sp.symbols("t s v ell k m", integer=True)
@@ -87,25 +88,12 @@ def mean_derivative(found: tp.theory.OrderParameters, source: tuple[int, int], f
     return np.asarray(each * np.sqrt(DEPTH) / RATE)
 
 
-def differentiate(source: sp.Expr) -> Rewriting:
-    """The slope in a source: kernels and responses are numbers, sources know nothing of each other."""
-    def slope(one: sp.Expr) -> sp.Expr:
-        if isinstance(one, sp.Add):
-            return sp.Add(*map(slope, one.args))
-        if isinstance(one, sp.Mul):
-            return sp.Add(*(sp.Mul(*one.args[:number], slope(factor), *one.args[number + 1:])
-                            for number, factor in enumerate(one.args)))
-        if isinstance(one, sp.Sum):
-            return sp.Sum(slope(one.function), *one.limits)
-        if type(one) is type(source):
-            return sp.Mul(*map(delta, one.args, source.args))
-        learned = isinstance(one, (phi, dphi)) or isinstance(one, (h, g)) and one not in (h(t, 1), g(t, depth + 1))
-        return Slope(one, source) if learned else sp.Integer(0)
+def _moves(one: Field) -> bool:
+    return isinstance(one, (phi, dphi, h, g)) and one not in (h(t, 1), g(t, depth + 1))
 
-    def rewrite(one: Slope) -> sp.Expr:
-        return slope(sp.expand(one.args[0])) if not isinstance(one.args[0], Field) else one
-    return Rewriting("differentiate", "kernels and responses are numbers, the first stream and the last gradient know "
-                     "of no source", "calculus", of_nodes(Slope, rewrite))
+
+def _same(one: sp.Expr, source: sp.Expr) -> sp.Expr:
+    return sp.Mul(*map(delta, one.args, source.args))
 
 
 def pick(total: sp.Sum) -> sp.Expr:
@@ -130,7 +118,8 @@ def derivation() -> Derivation:
     for source in (u(s, m), r(s, m)):
         for field, value in ((h(t, ell), stream), (g(t, ell), gradient)):
             left = Slope(field, source)
-            steps.through((insert(left, Slope(value, source)), differentiate(source), OUT_OF_SUMS, PICK), left, left)
+            steps.through((insert(left, Slope(value, source)), differentiate(source, _moves, _same), OUT_OF_SUMS, PICK),
+                          left, left)
     return steps
 
 
