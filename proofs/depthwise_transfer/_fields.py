@@ -15,7 +15,8 @@ NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta"
          "kG": r"{\kappa^{G}}", "kPG": r"{\kappa^{\Phi G}}", "DPhi": r"{D^{\Phi}}", "DG": "{D^{G}}",
          "DPG": r"{D^{\Phi G}}", "DGP": r"{D^{G \Phi}}", "SPhi": r"{\Sigma^{\Phi}}", "SG": r"{\Sigma^{G}}",
          "SPG": r"{\Sigma^{\Phi G}}", "dW": r"\dot{W}", "du": r"\dot{u}", "dr": r"\dot{r}", "df": r"\dot{f}",
-         "dh": r"\dot{h}", "dw": r"\dot{w}", "dW0": r"\dot{W}^0"}
+         "dh": r"\dot{h}", "dw": r"\dot{w}", "dW0": r"\dot{W}^0", "Ar": r"\bar{A}",
+         "Br": r"\bar{B}"}
 
 
 class Average(sp.Expr):
