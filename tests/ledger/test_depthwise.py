@@ -174,4 +174,4 @@ def test_every_numbered_equation_of_the_paper_is_counted() -> None:
     counted = numbered.NUMBERED["Depthwise Hyperparameter Transfer in Residual Networks"]
     assert {f"({number})" for number in range(1, 142)} <= set(counted)
     assert counted["(67)"] == ("depthwise_transfer/field_derivatives",)
-    assert counted["(24)"] == ("depthwise_transfer/path_integral",)
+    assert counted["(24)"] == ("depthwise_transfer/averages_over_weights",)

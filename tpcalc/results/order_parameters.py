@@ -110,8 +110,9 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
     Source: Depthwise Hyperparameter Transfer, (4), (25) [depthwise_transfer/fields_and_kernels], (39), (49) and (72)
     [depthwise_transfer/responses], whose responses are means of derivatives of fields
     [depthwise_transfer/field_derivatives], as they are to be read [depthwise_transfer/written_forms]; together they
-    are the saddle of an action [depthwise_transfer/path_integral]. Those of linear networks solve integral
-    equations [depthwise_transfer/linear_equations]; sums over layers become integrals over layer time
+    are the saddle [depthwise_transfer/saddle_point] of an action [depthwise_transfer/path_integral], which averages
+    over weights make [depthwise_transfer/averages_over_weights]. Those of linear networks solve integral equations
+    [depthwise_transfer/linear_equations]; sums over layers become integrals over layer time
     [depthwise_transfer/continuum].
 
     >>> import tpcalc as tp

@@ -14,12 +14,12 @@ from tpcalc.ledger import Equation
 
 from ..._letters import Letters
 from .._fields import Field, fields, mean_of
-from ..networks._network_rules import G, Phi, chi, g, h, phi
+from ..networks._network_rules import G, Phi, chi, chih, g, h, phi, xih
 from ..networks.finite_network import BACKWARD, FORWARD, c, depth, ell, s, t
 
 T = sp.Symbol("T", integer=True)
 Z = sp.Symbol("Z")
-xi, chih, xih, Phih, Gh, A, B, jh, jg = fields("xi chih xih Phih Gh A B jh jg")
+xi, Phih, Gh, A, B, jh, jg = fields("xi Phih Gh A B jh jg")
 STEPS, BLOCKS = ((s, 0, T - 1), (t, 0, T - 1)), (ell, 1, depth)
 
 QUADRATIC = sp.Rational(1, 2) * Phi(t, s, ell) * chih(t, ell + 1) * chih(s, ell + 1) + sp.Rational(1, 2) * G(

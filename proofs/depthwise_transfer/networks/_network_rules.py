@@ -10,8 +10,9 @@ from ..._rewriting import Rewriting, of_nodes
 from .._fields import Field, Slope, fields
 
 width, depth, inputs = sp.symbols("N L D")
-ARRAYS = fields("h g phi dphi chi r x w W W0 V hk gk phik dphik chik xik dW dh v")   # vectors and matrices, not numbers
-h, g, phi, dphi, chi, r, x, w, W, W0, V, hk, gk, phik, dphik, chik, xik, dW, dh, v = ARRAYS
+ARRAYS = fields(
+    "h g phi dphi chi r x w W W0 V hk gk phik dphik chik xik dW dh v chih xih")   # vectors and matrices, not numbers
+h, g, phi, dphi, chi, r, x, w, W, W0, V, hk, gk, phik, dphik, chik, xik, dW, dh, v, chih, xih = ARRAYS
 Phi, G, Kx, Phik = fields("Phi G Kx Phik")
 SLOPES = {phi: (h, dphi), phik: (hk, dphik)}   # the features of a field, and their slopes in it
 

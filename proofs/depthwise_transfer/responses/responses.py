@@ -57,7 +57,7 @@ def linearize(kernel: sp.Expr, conjugate: sp.Expr, source: sp.Expr) -> Rewriting
     """(34), (35): the square of conjugate fields as a mean over Gaussian sources, under whose mean the rest stands."""
     square = sp.Sum(kernel * conjugate * conjugate.subs(t, s) / 2, *STEPS)
     return Rewriting("Hubbard-Stratonovich", "the mean over Gaussian sources that have this covariance",
-                     "[depthwise_transfer/path_integral]", lambda expression: expression.xreplace(
+                     "[depthwise_transfer/averages_over_weights]", lambda expression: expression.xreplace(
                          {square: sp.Sum(sp.I * conjugate * source, STEPS[1])}))
 
 
@@ -84,7 +84,7 @@ def delta(exponent: sp.Sum, conjugate: sp.Expr, field: sp.Expr) -> Rewriting:
 
 
 def causal(response: type[Field], limits: tuple[sp.Expr, ...]) -> Rewriting:
-    return Rewriting("causality", "no field answers a source of a later step", "[depthwise_transfer/path_integral]",
+    return Rewriting("causality", "no field answers a source of a later step", "definition",
                      of_nodes(sp.Sum, lambda e: sp.Sum(e.function, limits) if e.has(response) else e))
 
 
@@ -269,7 +269,8 @@ ENTRY = Entry(
          "are those of the action.",
     statement=statement,
     assumptions=("width to infinity at fixed depth",),
-    uses=("gaussian/stein", "depthwise_transfer/path_integral", "depthwise_transfer/finite_network"),
+    uses=("gaussian/stein", "depthwise_transfer/path_integral", "depthwise_transfer/saddle_point",
+          "depthwise_transfer/averages_over_weights", "depthwise_transfer/finite_network"),
     derive=derive,
     evidence=lambda: Evidence(numbers()),
 )
