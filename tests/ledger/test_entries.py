@@ -72,7 +72,8 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
                      "finite_size": {"misprinted"},
                      "field_derivatives": {"false"}, "written_forms": {"misprinted"},
                      "path_integral": {"misprinted"},
-                     "averages_over_weights": {"misprinted"}, "saddle_point": {"false"}, "infinite_depth_action": {"misprinted"},
+                     "averages_over_weights": {"misprinted"}, "saddle_point": {"false"},
+                     "infinite_depth_action": {"misprinted"},
                      "linear_equations": {"misprinted"}, "continuum": {"misprinted"}, "within_blocks": {"misprinted"},
                      "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"},
                      "differentials_in_depth": {"incomplete"}, "reused_weights": {"false"},
@@ -87,7 +88,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
                           "stein", "price", "isserlis", "sheppard", "conditioning",
                           "finite_network", "tangent_kernel", "last_gradient_kernel", "embedding_and_readout",
-                          "momentum", "weight_decay", "within_blocks"}
+                          "momentum", "weight_decay", "within_blocks", "width_scales", "averages_over_weights"}
     compared = {key.split("/")[1] for key, status in found.items() if status.startswith("compared")}
     assert compared == {"translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
                         "feature_learning", "dimensionless", "taylor", "forward_equations", "differentials_in_width",

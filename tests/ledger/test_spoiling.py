@@ -107,7 +107,7 @@ FAULTS = [("tpcalc/muon_on_gram_matrices", 0, lambda value: value.base ** sp.Rat
           ("depthwise_transfer/finite_size", 1, lambda value: value.xreplace({sp.Integer(-1): sp.Integer(1)})),
           ("depthwise_transfer/parametrization", 2, lambda value: 2 * value),
           ("depthwise_transfer/responses", 4, lambda value: -value),
-          ("depthwise_transfer/path_integral", 4, lambda value: 2 * value),
+          ("depthwise_transfer/saddle_point", 0, lambda value: 2 * value),
           ("depthwise_transfer/infinite_depth_action", 1, lambda value: -value),
           ("depthwise_transfer/several_matrices", 1, lambda value: value**2),
           ("tpcalc/action_principle", 0, lambda value: 2 * value)]

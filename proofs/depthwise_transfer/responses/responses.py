@@ -15,7 +15,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, 
 from ..._letters import Letters
 from ..._rewriting import Rewriting, of_nodes
 from .._fields import Average, Field, Slope, fields, mean_of
-from ..action._action import A, B, G, Phi, SADDLE, STEPS, T, chi, chih, g, h, phi, xi, xih
+from ..action._action import A, B, G, HAMILTONIAN, Phi, SADDLE, STEPS, T, chi, chih, g, h, phi, xi, xih
 from ..networks._network_rules import OUT_OF_SUMS, dphi, insert, r as returned, read
 from ..networks.finite_network import BACKWARD, FORWARD, Delta, c, depth, ell, s, t
 from ._linear_sources import L as BLOCKS, T as SOURCE_STEPS, Sources, off, random_sources
@@ -45,12 +45,14 @@ def statement() -> Equations:
     return Equations((CHI, XI, FORWARD_RESPONSE, BACKWARD_RESPONSE, OVERLAP, STREAM, GRADIENT, *RESCALED))
 
 
-# the factors of e^-H that have the conjugate fields of one block, as their logarithms
-LOG_CHI = -sp.Sum(Phi(t, s, ell) * chih(t, ell + 1) * chih(s, ell + 1) / 2, *STEPS) - sp.Sum(
-    sp.I * A(t, s, ell) * chih(t, ell + 1) * g(s, ell + 1), *STEPS) + sp.Sum(
-    sp.I * chih(t, ell + 1) * chi(t, ell + 1), STEPS[1])
-LOG_XI = -sp.Sum(G(t, s, ell + 1) * xih(t, ell) * xih(s, ell) / 2, *STEPS) - sp.Sum(
-    sp.I * B(t, s, ell) * xih(t, ell) * phi(s, ell), *STEPS) + sp.Sum(sp.I * xih(t, ell) * xi(t, ell), STEPS[1])
+def log_factor(conjugate: type[Field]) -> sp.Expr:
+    """The logarithm of the factor of e^-H that has the conjugate fields of one block."""
+    found = sp.Integer(0)
+    for term in sp.Add.make_args(sp.expand(-HAMILTONIAN.value)):
+        number, total = term.as_independent(sp.Sum, as_Add=False)
+        if total.function.has(conjugate):
+            found += number * sp.Sum(total.function, *(limit for limit in total.limits if limit[0] != ell))
+    return found
 
 
 def linearize(kernel: sp.Expr, conjugate: sp.Expr, source: sp.Expr) -> Rewriting:
@@ -137,11 +139,11 @@ STEIN = Rewriting("Stein's lemma", "$u$ is Gaussian of the covariance $\\Phi$", 
 def derivation() -> Derivation:
     steps = Derivation()
     found = {}
-    for name, log, kernel, conjugate, source, field, response, limits in (
-            (r"\chi", LOG_CHI, Phi(t, s, ell), chih(t, ell + 1), u(t, ell + 1), chi(t, ell + 1), A, EARLIER),
-            (r"\xi", LOG_XI, G(t, s, ell + 1), xih(t, ell), r(t, ell), xi(t, ell), B, ALL_STEPS)):
+    for name, kind, kernel, conjugate, source, field, response, limits in (
+            (r"\chi", chih, Phi(t, s, ell), chih(t, ell + 1), u(t, ell + 1), chi(t, ell + 1), A, EARLIER),
+            (r"\xi", xih, G(t, s, ell + 1), xih(t, ell), r(t, ell), xi(t, ell), B, ALL_STEPS)):
         weight = steps.through((linearize(kernel, conjugate, source), gather(conjugate)), sp.Symbol(
-            rf"\ln w_{{{name}}}"), log)
+            rf"\ln w_{{{name}}}"), log_factor(kind))
         found[field] = steps.through((delta(weight, conjugate, field), causal(response, limits)), field, field)
     for one, defined in ((FORWARD_RESPONSE, SADDLE[2]), (BACKWARD_RESPONSE, SADDLE[3])):
         steps.apply(CONJUGATE, one.target, defined.value)
