@@ -1,7 +1,9 @@
-"""Rules of finite networks: a wrong one is seen on numbers, and those whose condition fails refuse."""
+"""Derived statements of Depthwise Hyperparameter Transfer: a wrong rule is seen on numbers, and those whose condition
+fails refuse."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ def failures(name: str) -> str:
     found = module(name)
     found.derivation.cache_clear()
     try:
-        return " ".join(check_entry(found.ENTRY).failures)
+        return " ".join(check_entry(replace(found.ENTRY, evidence=None, errata=())).failures)
     finally:
         found.derivation.cache_clear()
 
@@ -28,7 +30,14 @@ def failures(name: str) -> str:
 @pytest.mark.parametrize("rule, wrong, name", [
     ("OUTER", lambda e: -e, "finite_network"), ("OUTER", lambda e: -e, "embedding_and_readout"),
     ("RATE", lambda e: 2 * e, "finite_network"), ("ERROR", lambda e: -e, "finite_network"),
-    ("KERNELS", lambda e: 2 * e, "tangent_kernel"), ("TWO_OUTER", lambda e: -e, "tangent_kernel")])
+    ("KERNELS", lambda e: 2 * e, "tangent_kernel"), ("TWO_OUTER", lambda e: -e, "tangent_kernel"),
+    ("OUTER_ACTS", lambda e: -e, "within_blocks"), ("IN_TIME", lambda e: 2 * e, "width_scales"),
+    ("MOMENTS", lambda e: 2 * e, "proposition_2"), ("WHITE", lambda e: -e, "proposition_2"),
+    ("PICK", lambda e: 2 * e, "field_derivatives"), ("PICK", lambda e: -e, "linear_equations"),
+    ("MOMENTS", lambda e: 2 * e, "linear_equations"), ("CONJUGATE", lambda e: -e, "responses"),
+    ("STEIN", lambda e: 2 * e, "responses"), ("COVARIANCE", lambda e: -e, "averages_over_weights"),
+    ("WEIGHTS_GAUSSIAN", lambda e: -e, "averages_over_weights"), ("OF_SITES", lambda e: -e, "saddle_point"),
+    ("INDEPENDENT", lambda e: 2 * e, "last_gradient_kernel")])
 def test_a_wrong_rule_is_seen_on_numbers(monkeypatch: pytest.MonkeyPatch, rule: str, wrong: Any, name: str) -> None:
     """And the steps do not end in the statement."""
     assert failures(name) == ""
