@@ -16,7 +16,7 @@ NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta"
          "DPG": r"{D^{\Phi G}}", "DGP": r"{D^{G \Phi}}", "SPhi": r"{\Sigma^{\Phi}}", "SG": r"{\Sigma^{G}}",
          "SPG": r"{\Sigma^{\Phi G}}", "dW": r"\dot{W}", "du": r"\dot{u}", "dr": r"\dot{r}", "df": r"\dot{f}",
          "dh": r"\dot{h}", "dw": r"\dot{w}", "dW0": r"\dot{W}^0", "Ar": r"\bar{A}",
-         "Br": r"\bar{B}"}
+         "Br": r"\bar{B}", "W0": "{W^0}", "loss": r"\mathcal{L}"}
 
 
 class Average(sp.Expr):

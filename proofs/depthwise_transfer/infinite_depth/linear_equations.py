@@ -116,7 +116,7 @@ def _double(first: sp.Expr, second: sp.Expr) -> sp.Expr:
 
 
 MOMENTS = Rewriting("moments", "the first stream, the noise of the second step, whose covariance is the kernel, and "
-                    "gradients of the first step know nothing of each other", "[depthwise_transfer/proposition_3]",
+                    "gradients of the first step know nothing of each other", "depthwise_transfer/proposition_3",
                     of_nodes(Average, _moments))
 LEIBNIZ = Rewriting("product rule", "of integrals up to the layer time", "calculus",
                     lambda expression: expression.doit(integrals=False))

@@ -58,6 +58,6 @@ def worst(steps: Iterable[Step], here: Letters) -> float:
 
 def of_a_neuron(what: str, equation: Equation, printed: Equation, net: Trained, at: dict[sp.Symbol, Any]) -> Witness:
     """An equation of fields, as printed and as it is, at the first neuron after the last step."""
-    here = letters_of_network(net, {**at})
+    here = letters_of_network(net, at)
     truth, right, wrong = (float(here.of(one)[0]) for one in (equation.target, equation.value, printed.value))
     return Witness(what, truth, 1e-12, wrong, right)

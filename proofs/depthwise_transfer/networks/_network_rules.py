@@ -53,7 +53,8 @@ class Dot(Product):
 
 def _bracketed(one: sp.Expr, printer: Any) -> str:
     text = str(printer.doprint(one))
-    return rf"\left({text}\right)" if isinstance(one, (sp.Add, sp.Mul, Product, sp.Sum)) else text
+    whole = isinstance(one, Turned) or not isinstance(one, (sp.Add, sp.Mul, sp.Sum, Product))
+    return text if whole else rf"\left({text}\right)"
 
 
 def is_array(one: sp.Basic) -> bool:
@@ -127,11 +128,11 @@ def _kernel(product: Dot) -> sp.Expr:
 
 
 KERNELS = Rewriting("kernels", "$\\Phi$ and $G$ are overlaps of features and of gradients over $N$, $K_x$ of inputs "
-                    "over $D$", "[depthwise_transfer/fields_and_kernels]", of_nodes(Dot, _kernel))
+                    "over $D$", "depthwise_transfer/fields_and_kernels", of_nodes(Dot, _kernel))
 
 
 def read(left: sp.Expr, right: sp.Expr, reason: str,
-         source: str = "[depthwise_transfer/fields_and_kernels]") -> Rewriting:
+         source: str = "depthwise_transfer/fields_and_kernels") -> Rewriting:
     """Put in what a letter, or a product, is by its definition."""
     return Rewriting("definition", reason, source, lambda expression: expression.xreplace({left: right}))
 

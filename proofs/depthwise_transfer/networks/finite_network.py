@@ -37,7 +37,7 @@ ERROR = Rewriting("error signal", "$\\Delta$ is minus the slope of the loss in t
                   of_nodes(Slope, lambda e: -Delta[e.args[0].args] * Slope(f(*e.args[0].args), e.args[1])
                            if isinstance(e.args[0], loss) else e))
 RATE = read(eta, c * mu0 * width, "the rate is $\\eta_0 \\mu_0^2 N$, and $c = \\eta_0 \\mu_0$",
-            "[depthwise_transfer/parametrization]")
+            "depthwise_transfer/parametrization")
 SOURCES = tuple(read(one.value * sp.sqrt(width), one.target * sp.sqrt(width), reason) for one, reason in (
     (AHEAD, "what the initial matrix makes of features"), (BACK, "what its transpose makes of gradients")))
 

@@ -32,9 +32,9 @@ def _independent(average: Average) -> sp.Expr:
 
 
 INDEPENDENT = Rewriting("independence", "before training the readout knows nothing of the stream",
-                        "[depthwise_transfer/parametrization]", of_nodes(Average, _independent))
+                        "depthwise_transfer/parametrization", of_nodes(Average, _independent))
 UNIT = read(mean_of(w(0)**2), sp.Integer(1), "entries of the readout are $N(0, 1)$",
-            "[depthwise_transfer/parametrization]")
+            "depthwise_transfer/parametrization")
 
 
 @lru_cache(maxsize=None)

@@ -38,10 +38,10 @@ def derivation() -> Derivation:
     left = V(t, ell)
     velocity = steps.apply(insert(slope, -push / eta), left, beta * V(t - 1, ell) - (1 - beta) * width * mu0 * slope)
     velocity = steps.apply(read(eta, c * mu0 * width, "the rate of what is not divided by $N \\mu_0$",
-                                "[depthwise_transfer/parametrization]"), left, velocity)
+                                "depthwise_transfer/parametrization"), left, velocity)
     unrolled = steps.apply(unroll(V(t + 1, ell), velocity.subs(t, t + 1), t, s, sp.Integer(-1)), left, left)
     unrolled = steps.through((read(V(-1, ell), sp.Integer(0), "nothing moves before the first step",
-                                   "[depthwise_transfer/parametrization]"), later(s), OUT_OF_SUMS), left, unrolled)
+                                   "depthwise_transfer/parametrization"), later(s), OUT_OF_SUMS), left, unrolled)
     update = steps.apply(insert(V(t, ell), unrolled), W(t + 1, ell), W(t, ell) + c * V(t, ell))
     weights = steps.apply(unroll(W(t + 1, ell), update.subs(t, v).subs(v, t), t, v), W(t, ell), W(t, ell))
     forward(steps, weights)

@@ -43,9 +43,9 @@ PARTIAL = PART / G(a, b, tau)   # Theta
 UPWARD = Equation(Theta(a, b, tau).diff(tau), Phi(a, b, tau) + BENT * Theta(a, b, tau))
 
 LAZY = read(c, sp.Integer(0), "$\\mu_0 \\to 0$: nothing is learned that moves features",
-            "[depthwise_transfer/parametrization]")
+            "depthwise_transfer/parametrization")
 GAUSSIAN = read(chi(a, ell + 1), u(a, ell + 1), "what an initial matrix makes of features it does not know is Gaussian",
-                "[tensor_programs_vi/master_theorem]")
+                "tensor_programs_vi/master_theorem")
 
 
 def _white(expression: sp.Expr) -> sp.Expr:

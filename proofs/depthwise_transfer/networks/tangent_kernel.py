@@ -67,12 +67,12 @@ def _over_inputs(expression: sp.Expr) -> sp.Expr:
 
 
 FLOWS = Rewriting("gradient flow", "weights follow minus the slope of the loss at the rate $\\eta$",
-                  "[depthwise_transfer/parametrization]",
+                  "depthwise_transfer/parametrization",
                   lambda expression: expression.xreplace({dot: -eta * Slope(loss(t), one) for one, dot in WEIGHTS}))
 ERRORS = Rewriting("error signals", "the loss is a mean over inputs, $\\Delta$ minus its slope in an output",
                    "calculus", of_nodes(Slope, _error))
 ONE_SUM = Rewriting("one sum", "over inputs, of sums over blocks", "algebra", _over_inputs)
-RATE = read(eta, eta0 * mu0**2 * width, "the rate of the parametrization", "[depthwise_transfer/parametrization]")
+RATE = read(eta, eta0 * mu0**2 * width, "the rate of the parametrization", "depthwise_transfer/parametrization")
 NAMED = read(_overlaps, K(a, b, t) / (mu0**2 * width), "the tangent kernel, by its name")
 
 

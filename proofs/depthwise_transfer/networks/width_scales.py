@@ -46,7 +46,7 @@ def _in_time(slope: Slope) -> sp.Expr:
 IN_TIME = Rewriting("product rule", "weights and streams move, activations with their slope", "calculus",
                     of_nodes(Slope, _in_time))
 SIZED = read(dh(t, ell), gamma / sp.sqrt(width) * v(t, ell), "motion, in units of $\\gamma N^{-1/2}$",
-             "[depthwise_transfer/width_scales]")
+             "depthwise_transfer/width_scales")
 
 
 @lru_cache(maxsize=None)
@@ -54,11 +54,11 @@ def derivation() -> Derivation:
     steps = Derivation()
     push = step_of_loss(steps)
     units = read(*own, "$\\mu_0 = \\gamma N^{-1/2}$ in the units of the other statements",
-                 "[depthwise_transfer/parametrization]")
-    flow = read(dW(t, ell), push, "gradient flow", "[depthwise_transfer/parametrization]")
+                 "depthwise_transfer/parametrization")
+    flow = read(dW(t, ell), push, "gradient flow", "depthwise_transfer/parametrization")
     learnt = steps.through((flow, LINEAR, OUTER, KERNELS, units), LEARNT.target, LEARNT.target)
     steps.apply(read(gamma, mu0 * sp.sqrt(width), "the mean field parametrization",
-                     "[depthwise_transfer/parametrization]"), LEARNT.target, learnt)
+                     "depthwise_transfer/parametrization"), LEARNT.target, learnt)
     acted = LEARNT.target * sp.sqrt(width)
     steps.through((IN_TIME, insert(acted, learnt * sp.sqrt(width)), SIZED, LINEAR, OUT_OF_SUMS), v(t, ell + 1),
                   sp.sqrt(width) / gamma * Slope(stream_after(t), time))

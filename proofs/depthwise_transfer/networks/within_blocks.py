@@ -31,7 +31,7 @@ INNER_GRADIENT = Equation(gk(t, ell, k), dphik(t, ell, k) * xik(t, ell, k))
 OUTER_GRADIENT = Equation(g(t, ell), g(t, ell + 1) + dphi(t, ell) * xik(t, ell, 0) / sp.sqrt(depth))
 LAST = Equation(gk(t, ell, last), g(t, ell + 1))
 
-WHERE = "[depthwise_transfer/blocks_of_several_matrices]"
+WHERE = "depthwise_transfer/blocks_of_several_matrices"
 AFTER_ONE = read(Slope(f(t), h(t, ell + 1)), g(t, ell + 1) / (width * mu0), "gradients, by their name", WHERE)
 
 

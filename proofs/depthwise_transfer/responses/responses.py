@@ -59,7 +59,7 @@ def linearize(kernel: sp.Expr, conjugate: sp.Expr, source: sp.Expr) -> Rewriting
     """(34), (35): the square of conjugate fields as a mean over Gaussian sources, under whose mean the rest stands."""
     square = sp.Sum(kernel * conjugate * conjugate.subs(t, s) / 2, *STEPS)
     return Rewriting("Hubbard-Stratonovich", "the mean over Gaussian sources that have this covariance",
-                     "[depthwise_transfer/averages_over_weights]", lambda expression: expression.xreplace(
+                     "depthwise_transfer/averages_over_weights", lambda expression: expression.xreplace(
                          {square: sp.Sum(sp.I * conjugate * source, STEPS[1])}))
 
 
@@ -101,7 +101,7 @@ def _derivative(average: Average) -> sp.Expr:
 
 
 CONJUGATE = Rewriting("conjugate fields", "a source enters e^-H beside its conjugate field alone: that is a derivative",
-                      "[depthwise_transfer/path_integral]", of_nodes(Average, _derivative))
+                      "depthwise_transfer/path_integral", of_nodes(Average, _derivative))
 
 
 def _each(average: Average) -> sp.Expr:
@@ -131,7 +131,7 @@ def _stein(average: Average) -> sp.Expr:
     return sp.Sum(Phi(t, s, ell) * mean_of(Slope(rest, u(s, ell + 1))), WHENEVER)
 
 
-STEIN = Rewriting("Stein's lemma", "$u$ is Gaussian of the covariance $\\Phi$", "[gaussian/stein]",
+STEIN = Rewriting("Stein's lemma", "$u$ is Gaussian of the covariance $\\Phi$", "gaussian/stein",
                   of_nodes(Average, _stein))
 
 
@@ -149,7 +149,7 @@ def derivation() -> Derivation:
         steps.apply(CONJUGATE, one.target, defined.value)
     overlap = steps.through((insert(CHI.target, found[CHI.target]), EACH, STEIN), OVERLAP.target, OVERLAP.target)
     kernel = read(mean_of(g(s, ell + 1) * g(t, ell + 1)), G(s, t, ell + 1), "gradients meet in their kernel",
-                  "[depthwise_transfer/path_integral]")
+                  "depthwise_transfer/path_integral")
     answer = insert(BACKWARD_RESPONSE.value, B(t, s, ell))
     steps.through((kernel, answer, causal(B, ALL_STEPS)), OVERLAP.target, overlap)
     back = BACKWARD.value.xreplace({returned(t, ell): xi(t, ell)})   # the paper's name
