@@ -362,7 +362,7 @@ def test_two_models_for_a_function() -> None:
     plan, other = tpt.plan(small, large), tpt.plan(models.Mixer, BASE, TARGET)
     assert [(one.powers, one.growth) for one in plan.entries] == [(one.powers, one.growth) for one in other.entries]
     with pytest.raises(ValueError, match="^target: got None"):
-        tpt.plan(models.Mixer, BASE)
+        tpt.plan(models.Mixer, large)
 
 
 class Wide(nn.Module):  # type: ignore[misc,name-defined]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Iterable, Mapping
+from functools import partial
+from typing import Callable, Collection, Iterable, Mapping
 
 from .._checks import short
 from ..errors import NotCovered
@@ -18,6 +19,33 @@ WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  
 def plain_name(name: str) -> str:
     """A parameter's name without what torch.compile, DDP, FSDP and checkpointing add to it."""
     return ".".join(part for part in name.split(".") if part not in WRAPPERS).removeprefix("module.")
+
+
+def without_module(name: str) -> str:
+    """The plain name without "module" anywhere in it, as wrappers of single modules add it."""
+    return ".".join(part for part in plain_name(name).split(".") if part != "module")
+
+
+def renamed(given: Collection[str], known: Collection[str]) -> Callable[[str], str]:
+    """The function that makes known names of given ones, and of those of their modules: it takes away what wrappers
+    add, and what stands in front of all of them. Where that makes no known names of all, wrappers alone are taken away.
+
+    >>> rename = renamed(["net.module.emb.weight", "net.h.0._orig_mod.weight"], ["emb.weight", "h.0.weight"])
+    >>> rename("net.h.0._orig_mod.weight"), rename("net.h.0")
+    ('h.0.weight', 'h.0')
+    """
+    for plain in (plain_name, without_module):
+        parts = [plain(name).split(".")[:-1] for name in given]
+        shared = next((k for k, same in enumerate(zip(*parts)) if len(set(same)) > 1), min(map(len, parts), default=0))
+        for k in range(shared + 1):
+            rename = partial(_after, plain, k)
+            if {rename(name) for name in given} <= set(known):
+                return rename
+    return plain_name
+
+
+def _after(plain: Callable[[str], str], skipped: int, name: str) -> str:
+    return ".".join(plain(name).split(".")[skipped:])
 
 
 @dataclass(frozen=True)

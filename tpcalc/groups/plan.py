@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
-from typing import Iterable, Mapping
+from typing import Callable, Iterable, Mapping
 
 from .. import _checks
 from .._types import Fields, Value
@@ -17,7 +17,7 @@ from .exports import FORMATS
 from .factors import (
     ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, folded, one_eps, optimizer_of_role,
     width_growths)
-from .names import Shape, plain_name
+from .names import Shape, plain_name, renamed
 from .roles import Parameter, Roles, find_roles
 
 SETTINGS = {"init": "init", "lr": "lr", "eps": "eps", "weight_decay": "decay", "forward": "multiplier"}
@@ -82,13 +82,17 @@ class Plan(Short, Tabled):
                 if (name != "eps" or e.optimizer in ADAMS) and (name != "weight_decay" or e.parameter.is_matrix)},
              "why": e.why} for e in self.entries)
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """The recipe, the optimizer, and what grows, in a line."""
         layers = self.roles.layers
-        head = (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
+        return (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
                 f"{self.roles.width:g}")
+
+    def __str__(self) -> str:
         lines = [f"in forward: multiply what {module or 'the model'} returns by {factor:.6g}"
                  for module, factor in self.multipliers().items()]
-        return "\n".join([head, text_table(self.rows), *lines, *(f"note: {note}" for note in self.notes)])
+        return "\n".join([self.title, text_table(self.rows), *lines, *(f"note: {note}" for note in self.notes)])
 
     def entry(self, name: str) -> PlanEntry:
         """The entry of the parameter of this name; ``ValueError`` where the plan has none."""
@@ -128,7 +132,7 @@ class Plan(Short, Tabled):
             raise ValueError(f"eps: got {eps!r}; {self.optimizer} has none; expected None")
         base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
         groups: dict[tuple[tuple[str, object], ...], Fields] = {}
-        for name, parameter in model.named_parameters():
+        for name, parameter in self.named(model).items():
             entry = self.entry(name)
             if not getattr(parameter, "requires_grad", True):
                 continue
@@ -143,10 +147,26 @@ class Plan(Short, Tabled):
             groups.setdefault(tuple(settings.items()), {"params": [], **settings})["params"].append(parameter)
         return list(groups.values())
 
-    def _require_target(self, model: Value) -> None:
+    def rename(self, model: Value) -> Callable[[str], str]:
+        """The function from the names that a model has for its parameters and modules to those of the plan."""
         if not hasattr(model, "named_parameters"):
             raise ValueError(f"model: got {_checks.short(model)}; expected one with named_parameters()")
-        shapes = {plain_name(name): tuple(parameter.shape) for name, parameter in model.named_parameters()}
+        known = [name for one in self.entries for name in (*one.parameter.names, *one.parameter.base_names)]
+        return renamed([name for name, _ in model.named_parameters()], known)
+
+    def named(self, model: Value) -> dict[str, Value]:
+        """The plan's name -> the parameter of a model that may be wrapped, or a part of another module that has no
+        other parameters."""
+        rename, found, given = self.rename(model), dict[str, Value](), dict[str, str]()
+        for name, parameter in model.named_parameters():
+            if (plain := rename(name)) in found:
+                raise ValueError(f"model: got {name} and {given[plain]}, which are one name without what wrappers add; "
+                                 "expected models as make(**target) returns them")
+            found[plain], given[plain] = parameter, name
+        return found
+
+    def _require_target(self, model: Value) -> None:
+        shapes = {name: tuple(parameter.shape) for name, parameter in self.named(model).items()}
         wanted = {name: entry.parameter.shape for entry in self.entries for name in entry.parameter.names}
         for name in (*shapes, *wanted):
             got, expected = shapes.get(name), wanted.get(name)

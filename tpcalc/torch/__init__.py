@@ -8,7 +8,9 @@ except ImportError:
     raise MissingExtra("torch", "torch", "tpcalc.torch") from None
 
 from .reading.reading import Reading as Reading, read as read  # noqa: E402
-from .planning import ModelPlan as ModelPlan, plan as plan  # noqa: E402
+from .model_plan import ModelPlan as ModelPlan  # noqa: E402
+from .families import PlanFamily as PlanFamily  # noqa: E402
+from .planning import plan as plan  # noqa: E402
 from .auditing import ModelAudit as ModelAudit, audit as audit  # noqa: E402
 from .depth_check import DepthCheck as DepthCheck, depth_check as depth_check  # noqa: E402
 from .sweep import TransferSweep as TransferSweep  # noqa: E402

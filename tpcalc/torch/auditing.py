@@ -10,6 +10,7 @@ from .._shown import Short, Tabled
 from .._types import Fields
 from ..groups.factors import settable
 from ..scaling import Scaling
+from .families import of_family
 from .findings import Finding, Power
 from .judging import Measure
 from .measuring import Make, MakeOptimizer, Script
@@ -50,7 +51,7 @@ class ModelAudit(Short, Tabled):
         return "\n".join([verdict, *map(str, self.findings), *(f"not checked: {one}" for one in self.not_checked)])
 
 
-def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
+def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[int] = (4, 16),
           widths: Sequence[int] | None = None, recipe: str | Scaling | None = None, depth_key: str = "n_layer",
           width_key: str | None = None, loss: Loss | None = None, batch: object = None) -> ModelAudit:
     """Measure powers of the depth on live models: of initial branches, of first updates, of eps and decay in groups.
@@ -58,14 +59,16 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     Parameters
     ----------
     make:
-        called as make(**{depth_key: depth}), and with {width_key: width} for widths; returns a ``torch.nn.Module``.
+        called as make(**{depth_key: depth}), and with {width_key: width} for widths; returns a ``torch.nn.Module``. Or
+        a ``PlanFamily``, whose models have their plans applied.
     optimizer:
-        a function of the model that returns a ``torch.optim.Optimizer``, as the script makes it.
+        a function of the model that returns a ``torch.optim.Optimizer``, as the script makes it; of a family, None is
+        ``family.trainer()``.
     depths, widths:
         two sizes or more. Without widths nothing that needs them is checked, which ``not_checked`` says.
     recipe:
-        as in ``plan``: a name of ``tp.named_recipes()``, or a scaling; None asks whether training is stable and
-        nontrivial in depth.
+        as in ``plan``: a name of ``tp.named_recipes()``, or a scaling; None is that of a family, and else asks
+        whether training is stable and nontrivial in depth.
     loss:
         a function of model and batch that returns a tensor of one number; None is the mean squared output.
     batch:
@@ -95,6 +98,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     >>> sorted({finding.quantity for finding in found.findings})
     ['eps over gradients, power of the depth', 'update, power of the depth']
     """
+    optimizer, recipe = of_family(make, optimizer, recipe)
     title = None if recipe is None else settable(recipe).name  # refused before any work
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)

@@ -17,6 +17,7 @@ from ..groups.factors import require_same_for_all
 from ..groups.names import plain_name
 from ..scaling import Scaling
 from ..results import Run
+from .families import of_family
 from .findings import Power, branch_cause, fitted, update_cause
 from .judging import NAMES, expected_of
 from .live_layers import StreamLocations, observed
@@ -109,7 +110,7 @@ class DepthCheck(Short, Tabled):
         return axes
 
 
-def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2, 4, 8, 16, 32),
+def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[int] = (2, 4, 8, 16, 32),
                 loss: Loss | None = None, batch: object = None, steps: int = 10, seeds: int = 3,
                 depth_key: str = "n_layer", recipe: str | Scaling | None = None,
                 limit: Run | None = None) -> DepthCheck:
@@ -122,9 +123,9 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     steps, seeds:
         how many updates, and from how many initializations.
     recipe:
-        as in ``plan``, a name of ``tp.named_recipes()`` or a scaling, whose powers are then the derived ones; None asks
-        for what is stable and
-        nontrivial: a stream, its change, outputs and gradients of order one, effects of a layer of order 1/L.
+        as in ``plan``, a name of ``tp.named_recipes()`` or a scaling, whose powers are then the derived ones; None is
+        that of a family, and else asks for what is stable and nontrivial: a stream, its change, outputs and gradients
+        of order one, effects of a layer of order 1/L.
     limit:
         of a residual MLP: the same training at infinite width and depth, as ``tp.train(..., depth=tp.oo)`` returns it;
         the exact size of its stream is drawn. None draws none.
@@ -150,6 +151,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     """
     if limit is not None:
         _checks.instance("limit", limit, Run)
+    optimizer, recipe = of_family(make, optimizer, recipe)
     title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)

@@ -16,7 +16,7 @@ from .._checks import short
 from .._types import Fields
 from .begun import GENERATOR, Begun
 from .judging import NAMES
-from .planning import ModelPlan
+from .model_plan import ModelPlan
 from .streams import Loss, build
 
 Optimize = Callable[[list[Fields]], torch.optim.Optimizer]
@@ -151,7 +151,7 @@ class TrainingRun:
         if self.plan is None:
             return model, plain_groups(model, self.rate, decay)
         with GENERATOR:
-            self.plan.multiplied_(self.plan.init_(model, self.seed))
+            self.plan.apply_(model, self.seed)
         return model, self.plan.groups(model, self.rate, decay, self.script.eps)
 
     def _trained(self, model: Model, trainer: torch.optim.Optimizer) -> tuple[float | None, int]:

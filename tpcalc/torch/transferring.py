@@ -22,7 +22,8 @@ from ..studies.fingerprints import content
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
 from ..tune.recipe import named_recipe
 from .begun import Begun
-from .planning import ModelPlan, plan
+from .model_plan import ModelPlan
+from .planning import plan
 from .reading.building import NotRun
 from .reading.reading import read
 from .starts import Record, Starts, starts_of

@@ -112,6 +112,8 @@ class RoleFinder:
         if kind == "input" and fan_in == fan_out == 1 or kind in VECTORS:
             kept = {axis for use in uses for axis in use.axes if axis is not None}
             fan_out = max((self._grown(name, (axis,)) for axis in kept), default=1.0)
+        if kind == "output":  # one more number that is returned is no wider matrix
+            fan_out = 1.0
         branches = {place for place in places if place.part == "branch"}
         if len({place for use, place in zip(uses, places) if use.how == "matrix" and place.part == "branch"}) > 1:
             note = f"{note}, shared by several branches".strip(", ")
@@ -182,7 +184,7 @@ class RoleFinder:
             if not self.widens:
                 return ("input" if place.part == "in" else "output"), ""
             if grows_in and grows_out:
-                return "hidden", ""
+                return ("output" if self._is_vocabulary(name, use) else "hidden"), ""
             one_sided = grows_out if place.part == "in" else grows_in
             return (("input" if place.part == "in" else "output") if one_sided else "fixed matrix"), ""
         if place.part != "branch":
@@ -197,6 +199,21 @@ class RoleFinder:
         if not grows_out and SMALLER * min(shape) <= max(shape) and self._chooses(use):
             return "router", ""
         return ("token mixing" if self.widens and not grows_in else "hidden"), ""
+
+    def _is_vocabulary(self, name: str, use: Use) -> bool:
+        """Is a product behind the stream what the model returns, of a size that grows by itself?"""
+        if self.network.place(use).part != "out" or self._grown(name, use.fan_in) == self._grown(name, use.fan_out):
+            return False
+        graph, front, seen = self.network.graph, list(use.op.outputs), set[int]()
+        contracted = {one.op.index for one in self.network.uses if one.how == "matrix"}
+        while front:
+            for reader in graph.readers.get(front.pop(), []):
+                if reader.index in contracted:
+                    return False
+                if reader.index not in seen:
+                    seen.add(reader.index)
+                    front += reader.outputs
+        return True
 
     def _chooses(self, use: Use) -> bool:
         """Is a product turned into a choice or into weights, with no other product in between?"""

@@ -1,0 +1,124 @@
+"""One plan for all sizes: members are the plans of single targets, and audits take the family for the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+tpt = pytest.importorskip("tpcalc.torch")
+models = pytest.importorskip("support.pytorch.torch_models")
+
+BASE = dict(n_layer=2, n=32)
+
+
+def of_entries(plan: Any) -> list[Any]:
+    return [(one.parameter.pattern, one.powers, one.growth) for one in plan.entries]
+
+
+def test_a_member_is_the_plan_of_its_target() -> None:
+    family = tpt.plan(models.GPT, base=BASE, recipe="completep", optimizer="adam", forward="multiplier")
+    alone = tpt.plan(models.GPT, BASE, dict(n_layer=8, n=32), "completep", "adam", "multiplier")
+    member = family.at(n_layer=8)
+    assert of_entries(member) == of_entries(alone) and member.multipliers() == alone.multipliers() != {}
+    assert family.at(n=32, n_layer=8) is member and family.at(n_layer=8, n=64) is not member
+    assert all(one.factor("lr") == 1 for one in family.at().entries)
+    assert str(family) == "completep, adam: plans for all sizes, from n_layer=2, n=32"
+
+
+def test_arguments_that_make_does_not_take_are_refused() -> None:
+    family = tpt.plan(models.GPT, base=BASE)
+    with pytest.raises(ValueError, match="^target: got 'layers'; expected n_layer, n, vocabulary, positions, tied"):
+        family.at(layers=4)
+    anything = tpt.plan(lambda **given: models.GPT(given["n_layer"], given["n"]), base=BASE)
+    with pytest.raises(ValueError, match="^target: got 'depth'; expected n_layer, n$"):
+        anything.at(depth=4)
+    with pytest.raises(ValueError, match="^base: got None, with <class .*; expected make and base, or a configuration"):
+        tpt.plan(models.GPT)
+    with pytest.raises(ValueError, match="^reading: got .*expected None without a target"):
+        tpt.plan(models.GPT, BASE, reading=tpt.read(models.GPT, BASE))
+
+
+def test_audits_and_depth_checks_take_a_family() -> None:
+    family = tpt.plan(models.GPT, base=BASE, recipe="depth-mup")
+    assert tpt.audit(family, depths=(2, 8), widths=(64, 256), width_key="n").ok
+    trainer = family.trainer(torch.optim.AdamW, lr=1e-2, weight_decay=0.1)
+    found = tpt.audit(family, trainer, depths=(2, 8))
+    assert found.ok and found.recipe == "depth-mup"
+    other = tpt.audit(family, trainer, depths=(2, 8), recipe="completep")
+    assert {finding.quantity for finding in other.findings} >= {"branch, power of the depth"}
+    check = tpt.depth_check(family, trainer, depths=(2, 4, 8), steps=2, seeds=1)
+    assert check.recipe == "depth-mup" and check.verdict.startswith("no quantity departs")
+
+
+def test_a_multiplier_in_the_forward_pass_is_in_a_familys_models() -> None:
+    family = tpt.plan(models.GPT, base=BASE, recipe="depth-mup", forward="multiplier")
+    assert tpt.audit(family, depths=(2, 8)).ok
+    bare = lambda n_layer: family.at(n_layer=n_layer).init_(models.GPT(n_layer))  # noqa: E731
+    groups = lambda model: torch.optim.AdamW(family.at(n_layer=len(model.h)).groups(model, 1e-3))  # noqa: E731
+    assert not tpt.audit(bare, groups, depths=(2, 8), recipe="depth-mup").ok
+
+
+def test_optimizers_of_a_family_are_for_its_models() -> None:
+    family = tpt.plan(models.GPT, base=BASE)
+    with pytest.raises(ValueError, match="^model: got one without a plan"):
+        family.trainer()(models.GPT(4))
+    with pytest.raises(ValueError, match="^kind: got None for muon"):
+        tpt.plan(models.GPT, base=BASE, optimizer="muon").trainer()
+    with pytest.raises(ValueError, match="^optimizer: got None; expected a function of the model"):
+        tpt.audit(models.GPT)
+
+
+def test_more_logits_are_no_wider_matrix() -> None:
+    """The head's learning rate and size go with its fan-in alone, whatever the vocabulary does."""
+    family = tpt.plan(models.GPT, base=BASE)
+    alone, grown = family.at(n=64), family.at(n=64, vocabulary=57)
+    for name in ("wte.weight", "lm_head.weight"):
+        one, other = alone.entry(name), grown.entry(name)
+        assert one.powers == other.powers and one.growth == other.growth
+        assert one.parameter.role == other.parameter.role
+    assert grown.entry("lm_head.weight").power("init") == "n^(-1)"
+
+
+@pytest.fixture(scope="module")
+def llama() -> Any:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        num_hidden_layers=2, hidden_size=64, intermediate_size=172, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=101, max_position_embeddings=32, bos_token_id=0, eos_token_id=0, architectures=["LlamaForCausalLM"])
+    return tpt.plan(config, recipe="completep")
+
+
+def test_llama_grows_by_several_factors(llama: Any) -> None:
+    """Width by 1.25 and what is inside of its MLP by 1.2558, as from 7B to 13B, with other heads and words."""
+    size = dict(num_hidden_layers=4, hidden_size=80, intermediate_size=216, num_attention_heads=5,
+                num_key_value_heads=1, vocab_size=127)
+    plan, wide, inside = llama.at(**size), 80 / 64, 216 / 172
+    layer = "model.layers.3."
+    rates = {name: plan.entry(name).factor("lr") for name in (
+        f"{layer}self_attn.q_proj.weight", f"{layer}self_attn.k_proj.weight", f"{layer}self_attn.o_proj.weight",
+        f"{layer}mlp.gate_proj.weight", f"{layer}mlp.down_proj.weight", "lm_head.weight", "model.embed_tokens.weight")}
+    assert list(rates.values()) == pytest.approx(
+        [1 / wide, 1 / wide, 1 / wide / 2, 1 / wide, 1 / inside / 2, 1 / wide, 1])
+    model, base = llama(**size), llama()
+    ratio = {name: float(model.get_parameter(layer + name).detach().std() / base.get_parameter(
+        f"model.layers.0.{name}").detach().std()) for name in ("mlp.down_proj.weight", "mlp.gate_proj.weight")}
+    assert ratio["mlp.gate_proj.weight"] == pytest.approx(wide**-0.5, rel=0.03)
+    assert ratio["mlp.down_proj.weight"] == pytest.approx(wide**0.5 / inside / 2, rel=0.03)
+    assert plan.entry(f"{layer}mlp.down_proj.weight").power("lr") == "L^(-1) fan-in^(-1)"
+
+
+def test_llama_passes_its_audit(llama: Any) -> None:
+    assert tpt.audit(llama, depths=(2, 8), depth_key="num_hidden_layers").ok
+    with pytest.raises(ValueError, match="^target: got 'n_layer'; expected .*num_hidden_layers"):
+        tpt.audit(llama)
+
+
+def test_what_a_configuration_computes_is_computed_anew(llama: Any) -> None:
+    """A head's size, where nobody set it, is the width over the number of heads."""
+    assert llama(hidden_size=128).model.layers[0].self_attn.head_dim == 32
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        num_hidden_layers=1, hidden_size=64, intermediate_size=172, num_attention_heads=4, head_dim=24, vocab_size=101)
+    assert tpt.plan(config)(hidden_size=128).model.layers[0].self_attn.head_dim == 24

@@ -1,0 +1,126 @@
+"""One plan for all sizes: a base, and what ``plan`` makes of any target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from typing import Callable, Hashable
+
+import torch
+from torch.nn import Module as Model
+
+from .. import _checks
+from .._shown import Short
+from .._types import Value
+from ..scaling import Scaling
+from ..tune.recipe import named_recipe
+from .model_plan import ModelPlan, carried_plan
+from .reading.building import Config, Make
+
+USUAL = {"sgd": "SGD", "momentum": "SGD", "adam": "Adam", "adamw": "AdamW"}  # in torch.optim, for groups of a plan
+
+
+@dataclass(frozen=True, repr=False)
+class PlanFamily(Short):
+    """Plans for all targets of one base, as ``plan`` without a target returns it.
+
+    make, base: what makes models, and its arguments for the one whose settings are right; recipe, optimizer: as given;
+    settings: the arguments that a target can have. A family is a function: called with a target it returns the model
+    of that size with its plan applied, as ``audit`` and ``depth_check`` take it in the place of ``make``.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tpcalc.torch import audit, plan
+    >>> class Net(nn.Module):
+    ...     def __init__(self, depth, n=32):
+    ...         super().__init__()
+    ...         self.emb, self.head = nn.Linear(3, n), nn.Linear(n, 1)
+    ...         self.layers = nn.ModuleList(nn.Sequential(nn.ReLU(), nn.Linear(n, n)) for _ in range(depth))
+    ...     def forward(self, x):
+    ...         x = self.emb(x)
+    ...         for layer in self.layers:
+    ...             x = x + layer(x)
+    ...         return self.head(x)
+    >>> family = plan(Net, base=dict(depth=4), recipe="depth-mup")
+    >>> family.at(depth=16).entry("layers.0.1.weight").factor("lr"), family.at(n=128).entry("head.weight").factor("lr")
+    (0.25, 0.25)
+    >>> model = family(depth=16)
+    >>> optimizer = torch.optim.AdamW(family.at(depth=16).groups(model, lr=1e-3))
+    >>> audit(family, depth_key="depth").ok
+    True
+    """
+
+    make: Make
+    base: Config
+    recipe: str | Scaling
+    optimizer: str
+    settings: tuple[str, ...]
+    _planner: Callable[..., ModelPlan] = field(repr=False)
+    _known: dict[Hashable, ModelPlan] = field(default_factory=dict, repr=False, compare=False)
+
+    def at(self, **target: object) -> ModelPlan:
+        """The plan for a target, made once; arguments that are not given are those of the base. Raises ``ValueError``
+        for arguments that make does not take, and as ``plan`` does."""
+        for name in target:
+            if name not in self.settings:
+                raise ValueError(f"target: got {name!r}; expected {', '.join(self.settings)}")
+        config = {**self.base, **target}
+        key = frozenset(config.items()) if all(isinstance(one, Hashable) for one in config.values()) else None
+        found = self._known.get(key) if key is not None else None
+        if found is None:
+            found = self._planner(target=config)
+            if key is not None:
+                self._known[key] = found
+        return found
+
+    def __call__(self, **target: object) -> Model:
+        """The model of a target as it starts training: made, with its initial sizes and multipliers."""
+        plan = self.at(**target)
+        return plan.apply_(self.make(**{**self.base, **target}))
+
+    def trainer(self, kind: Callable[..., torch.optim.Optimizer] | None = None, lr: float = 1e-3,
+                weight_decay: float = 0.0, eps: float | None = None) -> Callable[[Model], torch.optim.Optimizer]:
+        """A function from models of this family to optimizers of their plans' groups.
+
+        kind: what takes groups, such as ``torch.optim.AdamW``, or a function of them; None is torch's class of the
+        optimizer's name. lr, weight_decay, eps: what is right for the base, as in ``ModelPlan.groups``. The function
+        raises ``ValueError`` for models that the family has not made.
+        """
+        if kind is None:
+            if self.optimizer not in USUAL:
+                raise ValueError(f"kind: got None for {self.optimizer}; expected a function of groups that returns a "
+                                 "torch.optim.Optimizer")
+            kind = getattr(torch.optim, USUAL[self.optimizer])
+        _checks.function("kind", kind, "a function of groups that returns a torch.optim.Optimizer", optional=False)
+        takes: Callable[..., torch.optim.Optimizer] = kind
+
+        def optimizer_of(model: Model) -> torch.optim.Optimizer:
+            plan = carried_plan(model)
+            if plan is None:
+                raise ValueError("model: got one without a plan; expected what the family, or apply_ of its plans, "
+                                 "returns")
+            return takes(plan.groups(model, lr, weight_decay, eps))
+
+        return optimizer_of
+
+    def __str__(self) -> str:
+        base = ", ".join(f"{name}={value!r}" for name, value in self.base.items()) or "a configuration"
+        return f"{named_recipe(self.recipe).name}, {self.optimizer}: plans for all sizes, from {base}"
+
+
+def of_family(make: Make, optimizer: Callable[[Model], torch.optim.Optimizer] | None,
+              recipe: str | Scaling | None) -> tuple[Value, str | Scaling | None]:
+    """optimizer and recipe for what ``make`` is: those of a family, where they are None."""
+    if not isinstance(make, PlanFamily):
+        return optimizer, recipe
+    return make.trainer() if optimizer is None else optimizer, make.recipe if recipe is None else recipe
+
+
+def settable_of(make: Make, base: Config) -> tuple[str, ...]:
+    """The names of arguments that a target can have: those that ``make`` says, and those of the base."""
+    try:
+        said = [name for name, one in signature(make).parameters.items()
+                if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)]
+    except (TypeError, ValueError):  # of what is written in C
+        said = []
+    return tuple(dict.fromkeys((*said, *base)))
