@@ -23,6 +23,7 @@ CONVERSIONS = {  # one call, of something that is not the package's: what it doe
     "tpcalc/models/activations.py require_finite": "sympy's search for poles, which it gives up",
     "tpcalc/reports/arguments.py checked": "an argument of the shell's",
     "tpcalc/optimizers/faithful.py _with_symbol_for_eps": "a dataclass of the user's, with another eps",
+    "tpcalc/torch/families.py settable_of": "the arguments of a function of the user's, which may not say them",
     "tpcalc/interpreters/lowered.py _function": "what sympy wrote, of functions that NumPy and SciPy may lack",
 }
 BOUNDARIES = {  # where the package meets what is not its own, and several calls read it
@@ -31,6 +32,7 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/_checks.py _exactly": "likewise, as an exact one",
     "tpcalc/_checks.py asked": "a function of the user's",
     "tpcalc/torch/reading/building.py network_of": "a model of the user's, on a batch that nobody asked it to take",
+    "tpcalc/torch/configurations.py _said": "a configuration of another library, of settings that may not do for one",
     "tpcalc/derivations/mathml.py _element": "the converter's errors for formulas that are not well formed",
     "tpcalc/_files.py arrays_of": "a file that may be damaged",
     "tpcalc/results/saved.py damaged": "likewise, and what is in it",

@@ -18,6 +18,7 @@ from .factors import (
     ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, folded, one_eps, optimizer_of_role,
     width_growths)
 from .names import Shape, plain_name, renamed
+from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles
 
 SETTINGS = {"init": "init", "lr": "lr", "eps": "eps", "weight_decay": "decay", "forward": "multiplier"}
@@ -108,20 +109,23 @@ class Plan(Short, Tabled):
         raise ValueError(f"{name}: got a parameter that the plan does not know; expected models as make(**target) "
                          "returns them")
 
-    def groups(self, model: Value, lr: float, weight_decay: float = 0.0,
-               eps: float | None = None) -> list[Fields]:
+    def groups(self, model: Value, lr: float, weight_decay: float = 0.0, eps: float | None = None,
+               muon_lr: float | None = None) -> list[Fields]:
         """Parameter groups for an optimizer of ``torch.optim``: every parameter that is trained is in exactly one.
 
         Parameters
         ----------
         model:
-            a module with ``named_parameters()``, as make(**target) returns it.
-        lr, weight_decay, eps:
-            what is right for the base. Vectors (gains, biases) do not decay. eps: None is 1e-8, PyTorch's.
+            a module with ``named_parameters()``, as make(**target) returns it. Names may have in them what
+            torch.compile, DDP, FSDP and checkpointing add, and one and the same beginning, as of a module that has the
+            model as its only part.
+        lr, weight_decay, eps, muon_lr:
+            what is right for the base. Vectors (gains, biases) do not decay. eps: None is 1e-8, PyTorch's. muon_lr: of
+            Muon's groups; None is ``lr``.
 
-        Returns a list of dictionaries with "params", "lr", "weight_decay", "role", and "eps" for Adam; with Muon there
-        is "use_muon" besides. Raises ``ValueError`` for a model that is not the target's: other parameters, or shapes;
-        and for settings that the optimizer does not have.
+        Returns a list of dictionaries with "params", "lr", "lr_scale", its factor relative to the base's,
+        "weight_decay", "role", and "eps" for Adam; with Muon there is "use_muon" besides. Raises ``ValueError`` for a
+        model that is not the target's: other parameters, or shapes; and for settings that the optimizer does not have.
         """
         self._require_target(model)
         rate, decay = _checks.positive_number("lr", lr), _checks.nonnegative_number("weight_decay", weight_decay)
@@ -130,14 +134,16 @@ class Plan(Short, Tabled):
                              "power of the depth; expected 0, or a plan for an optimizer whose decay is decoupled")
         if eps is not None and not any(entry.optimizer in ADAMS for entry in self.entries):
             raise ValueError(f"eps: got {eps!r}; {self.optimizer} has none; expected None")
+        muon_rate = muon_rate_of(self, muon_lr)
         base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
         groups: dict[tuple[tuple[str, object], ...], Fields] = {}
         for name, parameter in self.named(model).items():
             entry = self.entry(name)
             if not getattr(parameter, "requires_grad", True):
                 continue
+            own = base_rate({"use_muon": self.optimizer == "muon" and entry.optimizer == SIGN}, rate, muon_rate)
             settings: Fields = {
-                "lr": rate * entry.factor("lr"),
+                "lr": own * entry.factor("lr"), SCALE: entry.factor("lr"),
                 "weight_decay": decay * entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0}
             if entry.optimizer in ADAMS:
                 settings["eps"] = base_eps * entry.factor("eps")
@@ -146,6 +152,40 @@ class Plan(Short, Tabled):
             settings["role"] = entry.parameter.role
             groups.setdefault(tuple(settings.items()), {"params": [], **settings})["params"].append(parameter)
         return list(groups.values())
+
+    def rates(self, optimizer: Value, lr: float, muon_lr: float | None = None) -> list[float]:
+        """The learning rate of every group of an optimizer, in their order, where the base's is ``lr``.
+
+        Schedulers that take rates of their own take this list: ``OneCycleLR(optimizer, max_lr=plan.rates(optimizer,
+        1e-3), ...)``. Those that multiply rates need nothing. Raises ``ValueError`` for groups that are not the plan's.
+
+        >>> class Optimizer:
+        ...     param_groups = [{"lr": 1.0, "lr_scale": 0.25, "role": "branch output"}]
+        >>> shapes = {"emb.weight": (65, 8), "h.0.proj.weight": (8, 8), "head.weight": (65, 8)}
+        >>> deeper = {**shapes, **{f"h.{l}.proj.weight": (8, 8) for l in range(4)}}
+        >>> plan, optimizer = plan_shapes(shapes, deeper), Optimizer()
+        >>> plan.rates(optimizer, 1e-3)
+        [0.00025]
+        >>> plan.set_lr(optimizer, 2e-3)
+        >>> optimizer.param_groups[0]["lr"], plan.check(optimizer)
+        (0.0005, {'lr': 0.002})
+        """
+        return rates_of(self, optimizer, lr, muon_lr)
+
+    def set_lr(self, optimizer: Value, lr: float, muon_lr: float | None = None) -> None:
+        """Set the learning rate of every group: ``lr``, what it would be at the base, times the group's factor. It
+        stands where a training loop has ``group["lr"] = lr``. Raises as ``rates``."""
+        for group, rate in zip(groups_of(self, optimizer), rates_of(self, optimizer, lr, muon_lr)):
+            group["lr"] = rate
+
+    def check(self, optimizer: Value) -> dict[str, float]:
+        """{"lr": the base's learning rate, by all groups of an optimizer}, and "muon_lr" by those of Muon.
+
+        To be called after the first step of a scheduler: raises ``ValueError`` where groups have not the plan's factors
+        any more, as behind ``OneCycleLR(max_lr=1e-3)`` or a loop that sets all rates alike; where all rates are 0, so
+        that nothing can be told; and for groups that are not the plan's.
+        """
+        return base_rates(self, optimizer)
 
     def rename(self, model: Value) -> Callable[[str], str]:
         """The function from the names that a model has for its parameters and modules to those of the plan."""

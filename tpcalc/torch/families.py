@@ -119,8 +119,9 @@ def of_family(make: Make, optimizer: Callable[[Model], torch.optim.Optimizer] | 
 def settable_of(make: Make, base: Config) -> tuple[str, ...]:
     """The names of arguments that a target can have: those that ``make`` says, and those of the base."""
     try:
-        said = [name for name, one in signature(make).parameters.items()
-                if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)]
-    except (TypeError, ValueError):  # of what is written in C
-        said = []
+        takes = signature(make)
+    except ValueError:  # of what says nothing of its arguments, as what is written in C
+        return tuple(base)
+    said = (name for name, one in takes.parameters.items()
+            if one.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY))
     return tuple(dict.fromkeys((*said, *base)))
