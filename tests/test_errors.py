@@ -35,6 +35,7 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/torch/configurations.py _said": "a configuration of another library, of settings that may not do for one",
     "tpcalc/derivations/mathml.py _element": "the converter's errors for formulas that are not well formed",
     "tpcalc/_files.py arrays_of": "a file that may be damaged",
+    "tpcalc/torch/saved_plans.py load": "likewise",
     "tpcalc/results/saved.py damaged": "likewise, and what is in it",
     "tpcalc/results/saved.py _read_part": "fields of a file that a class does not take",
     "tpcalc/_shown.py or_why": "a part of a text that is found when it is printed: printing raises nothing",

@@ -11,6 +11,7 @@ from .reading.reading import Reading as Reading, read as read  # noqa: E402
 from .model_plan import ModelPlan as ModelPlan  # noqa: E402
 from .families import PlanFamily as PlanFamily  # noqa: E402
 from .planning import plan as plan  # noqa: E402
+from .saved_plans import load as load  # noqa: E402
 from .auditing import ModelAudit as ModelAudit, audit as audit  # noqa: E402
 from .depth_check import DepthCheck as DepthCheck, depth_check as depth_check  # noqa: E402
 from .sweep import TransferSweep as TransferSweep  # noqa: E402

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Iterable
+from os import PathLike
+from typing import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -26,14 +27,16 @@ SHOWN = ("init", "lr", "eps", "weight_decay", "forward")
 class ModelPlan(Plan):
     """A plan that can set initial sizes, since it knows how the base is made.
 
-    make, base: as given to ``plan``; reading: what its roles rest on, None where names and shapes told them; behind:
-    modules to multiply, with factors.
+    make, base: as given to ``plan``, None in one that is loaded; reading: what its roles rest on, None where names and
+    shapes told them; behind: modules to multiply, with factors; sizes: pattern -> root mean square in the base, where a
+    file says it.
     """
 
-    make: Make = Model
-    base: Config = ()  # type: ignore[assignment]
+    make: Make | None = None
+    base: Config | None = None
     reading: Reading | None = None
     behind: tuple[tuple[str, float], ...] = ()
+    sizes: Mapping[str, float] | None = None
 
     def multipliers(self) -> dict[str, float]:
         """As in ``Plan``, and modules that return a branch behind which a norm stands."""
@@ -76,11 +79,10 @@ class ModelPlan(Plan):
         Raises ``ValueError`` for parameters on the meta device, that are not finite (a model after ``to_empty`` has to
         be initialized first), and of a pattern that is zero here and not in the base.
         """
-        return self.sized_(model, build(self.make, self.base, seed))
+        return self.sized_(model, self.sizes_of_base(seed))
 
-    def sized_(self, model: Model, base: Model) -> Model:
-        """As ``init_``, with the sizes of a base that is given."""
-        before = self.base_sizes(base)
+    def sized_(self, model: Model, before: Mapping[str, float]) -> Model:
+        """As ``init_``, with the root mean squares of a base by pattern."""
         parameters = self.named(model)
         groups: dict[PlanEntry, list[Tensor]] = {}
         for name, parameter in parameters.items():
@@ -99,6 +101,24 @@ class ModelPlan(Plan):
                 for parameter in members:
                     parameter.mul_(factors[entry]) if factors[entry] else parameter.zero_()
         return model
+
+    def save(self, path: str | PathLike[str], seed: int = 0) -> None:
+        """Write the plan into a file: JSON, which is YAML as well, for paths that end in .json, .yaml or .yml.
+
+        ``tpcalc.torch.load`` reads it, in another process too, where ``make`` is not at hand: root mean squares of the
+        base are in the file, of one that is built from ``seed``. Raises ``ValueError`` for other paths, and for files
+        that cannot be written.
+        """
+        from .saved_plans import save_plan
+        save_plan(self, path, self.sizes_of_base(seed))
+
+    def sizes_of_base(self, seed: int = 0) -> Mapping[str, float]:
+        """Pattern -> root mean square in the base: as saved, or in one that is built."""
+        if self.sizes is not None:
+            return self.sizes
+        if self.make is None or self.base is None:
+            raise ValueError("plan: got one without what makes its base; expected the plan that was made, or loaded")
+        return self.base_sizes(build(self.make, self.base, seed))
 
     def base_sizes(self, base: Model) -> dict[str, float]:
         """Pattern -> root mean square of the parameters of a base that become it."""
@@ -133,7 +153,7 @@ class ModelPlan(Plan):
         for pattern, members in found.items():
             for module in members:
                 module.register_forward_hook(partial(_times, factors[pattern]))
-        setattr(model, CARRIED, replace(self, make=Model, base={}, reading=None))
+        setattr(model, CARRIED, replace(self, make=None, base=None, reading=None))
         return model
 
 

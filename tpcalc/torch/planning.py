@@ -174,7 +174,7 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
         small, large = build(make, base, seed), build(make, target, seed)
         for one in (small, large):
             draw_zeros(one)
-        return small, made.multiplied_(made.sized_(large, small))
+        return small, made.multiplied_(made.sized_(large, made.base_sizes(small)))
 
     def expected(entry: PlanEntry) -> float | None:
         if not entry.parameter.in_layers:
