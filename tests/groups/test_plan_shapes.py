@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.groups.factors import folded, width_growths
+from tpcalc.groups.factors import fold, width_growths
 from tpcalc.groups.names import Shape
 from tpcalc.tune.recipe import named_recipe
 
@@ -235,7 +235,8 @@ def test_forms_of_other_trainers() -> None:
 
 
 def test_folding_twice_is_not_asked_for() -> None:
-    sgd, adam = (folded(tp.Powers({"L": -1}), optimizer) for optimizer in ("sgd", "adam"))
+    front = tp.Powers({"L": -1})
+    sgd, adam = (front.times(fold(front, optimizer)) for optimizer in ("sgd", "adam"))
     assert sgd.multiplier == {} and sgd.lr == {"L": -2} and adam.eps == {"L": 1}
 
 

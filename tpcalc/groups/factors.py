@@ -32,20 +32,21 @@ WIDTH = "meta_principled/translation"
 OneSize = Mapping[str, sp.Expr]  # by setting, powers of one growing variable
 
 
-def folded(powers: Powers, optimizer: str) -> Powers:
-    """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
+def fold(powers: Powers, optimizer: str) -> Powers:
+    """What is multiplied with powers of a parameter so that training is that with the multiplier as a part of it, which
+    is then that much larger.
 
     Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients; eps
     goes with gradients, and a step's decay takes the share that it took.
     """
     front = powers.multiplier
     less = {size: -power for size, power in front.items()}
-    rate = {size: power * (1 + _degree(optimizer)) for size, power in front.items()}
-    return powers.times(Powers(less, front, rate, less, {size: -power for size, power in rate.items()}))
+    rate = {size: power * (1 + degree(optimizer)) for size, power in front.items()}
+    return Powers(less, front, rate, less, {size: -power for size, power in rate.items()})
 
 
 @lru_cache(maxsize=None)
-def _degree(optimizer: str) -> sp.Expr:
+def degree(optimizer: str) -> sp.Expr:
     """The degree of an optimizer's direction in gradients and eps together."""
     return direction_power(optimizer, sp.Integer(1), sp.Integer(1))
 
@@ -159,6 +160,20 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> P
     front = found.of(matrix, "multiplier") + (found.branch if last else ZERO)
     return Powers({"L": front}, {"L": init}, {"L": found.of(matrix, "lr")},
                   {"L": eps} if own in ADAMS else None, {"L": found.decay_of(matrix) or ZERO})
+
+
+def depth_reason(parameter: Parameter, name: str | Scaling, own: str) -> str:
+    """Why a parameter has the powers of ``depth_powers``, in words; own: whose directions move it."""
+    if parameter.role == "stream factor":
+        return "a factor of the stream itself: updates of all layers' factors are aligned, and no multiplier scales it"
+    entry = named_recipe(name)
+    source = f"{entry.title} ({entry.source})" if entry.source else entry.title
+    if not parameter.in_layers:
+        shared = ", but for the one eps of all parameters" if one_eps(name) and own in ADAMS else ""
+        return f"{source} leaves it, outside of layers, as it is{shared}"
+    kind = "matrix" if parameter.is_matrix else "vector"
+    how = f"solved for {own}" if entry.target is not None else "as published"
+    return f"{source}, {how}: a {kind} of a layer, which {'a' if is_last(parameter) else 'no'} branch ends with"
 
 
 def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,

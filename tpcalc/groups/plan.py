@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from math import prod
 from types import MappingProxyType
 from typing import Callable, Iterable, Mapping
@@ -15,8 +16,8 @@ from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, folded, one_eps, optimizer_of_role,
-    width_growths)
+    ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, degree, depth_powers, depth_reason, fold, one_eps,
+    optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles
@@ -26,18 +27,39 @@ CLIPPING = ("a multiplier that is part of a matrix trains as one in the forward 
             "clipped by their global norm: the matrix's gradient has another share in it")
 HEADS = ("where heads grow with the width, attention logits are to be divided by a head's size over that of the base,"
          " to the power 1/2, besides its square root; shapes do not say so")
+GAUGE = ("the multiplier is made a part of the parameter, whose gradients are that much smaller; by the degree of "
+         "steps of {} in gradients, the learning rate then has it to the power {}")
+WIDTH_REASON = ("a perceptron that is muP sets this for it, as {}: by fan-in, which grows by {:.6g}, and fan-out, "
+                "which grows by {:.6g}")
+FORWARD = "the forward pass multiplies its product by a number that grows by {:.6g}; it is taken back"
+HEAD = "as the head it meets a number that grows by {:.6g} and as the embedding one that grows by {:.6g}"
+
+
+@dataclass(frozen=True)
+class PowerStep:
+    """One reason for powers of an entry. reason: in words; key: of the ledger, "" where it is none of a paper; powers:
+    what the entry's are multiplied with."""
+
+    reason: str = field(compare=False)
+    key: str
+    powers: Powers
 
 
 @dataclass(frozen=True)
 class PlanEntry:
-    """One pattern of parameters. powers: of the depth L, of the width n, or of fan-in and fan-out, and of numbers of
-    the forward pass; growth: by what these grow. The multiplier is what is left for the forward pass, none where it is
-    part of the parameter."""
+    """One pattern of parameters. steps: reasons, whose powers multiply to those of the depth L, of the width n, or of
+    fan-in and fan-out, and of numbers of the forward pass; growth: by what these grow. The multiplier is what is left
+    for the forward pass, none where it is part of the parameter."""
 
     parameter: Parameter
     optimizer: str
-    powers: Powers = Powers()
+    steps: tuple[PowerStep, ...] = ()
     growth: Mapping[str, float] = Frozen({})
+
+    @cached_property
+    def powers(self) -> Powers:
+        """The product of all steps."""
+        return reduce(Powers.times, (step.powers for step in self.steps), Powers())
 
     def factor(self, name: str) -> float:
         """What to multiply the base's setting with; name: "init", "lr", "eps", "weight_decay" or "forward"."""
@@ -283,17 +305,22 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
         if use.as_base:
             entries.append(PlanEntry(parameter, own))
             continue
-        powers = depth_powers(parameter, recipe, optimizer)
-        if powers.multiplier and forward == "gauge" and parameter.module not in unfolded:
-            powers, clips = folded(powers, own), True
+        steps = [PowerStep(depth_reason(parameter, recipe, own), DEPTH, depth_powers(parameter, recipe, optimizer))]
+        if steps[0].powers.multiplier and forward == "gauge" and parameter.module not in unfolded:
+            steps.append(PowerStep(GAUGE.format(own, 1 + degree(own)), "", fold(steps[0].powers, own)))
+            clips = True
         wide, grown = width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)
-        powers = powers.times(wide)
+        if grown:
+            steps.append(PowerStep(WIDTH_REASON.format(parameter.role, use.fan_in, use.fan_out), WIDTH, wide))
         growth = {"L": use.depth, **grown}
         if use.forward != 1:  # what the forward pass already has is taken back
-            powers, growth["forward"] = powers.times(folded(Powers({"forward": -1}), own)), use.forward
+            front = Powers({"forward": -1})
+            steps.append(PowerStep(FORWARD.format(use.forward), "", front.times(fold(front, own))))
+            growth["forward"] = use.forward
         if parameter.role == "tied" and use.forward != use.at_head:
-            powers, growth["head"] = powers.times(Powers({"head": 1})), use.forward / use.at_head
-        entries.append(PlanEntry(parameter, own, powers, Frozen(growth)))
+            steps.append(PowerStep(HEAD.format(use.at_head, use.forward), "", Powers({"head": 1})))
+            growth["head"] = use.forward / use.at_head
+        entries.append(PlanEntry(parameter, own, tuple(steps), Frozen(growth)))
     said = [*assumed(recipe, optimizer), *((CLIPPING,) if clips else ()), *notes]
     return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
                 tuple(said))

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn import Module as Model
 from torch.utils._pytree import tree_map
 
+from .. import _checks
+from .._files import write_text
 from ..groups import Plan
 from ..groups.plan import PlanEntry
 from .reading.building import Config, Make
@@ -42,9 +44,21 @@ class ModelPlan(Plan):
         """As in ``Plan``, and modules that return a branch behind which a norm stands."""
         return {**super().multipliers(), **{module: factor for module, factor in self.behind if factor != 1}}
 
-    def explain(self, pattern: str) -> str:
-        """What the reading knows of the parameters that match, and the powers of their settings. Raises ``ValueError``
-        where none matches."""
+    def explain(self, pattern: str | PathLike[str]) -> str:
+        """What the reading knows of the parameters that match, and the powers of their settings.
+
+        pattern: a name of a parameter or a pattern of names; or the path of a file that ends in .md, into which a
+        document of the whole plan is written: every power, why it is what it is, and what was measured of it on this
+        model. Returns the text. Raises ``ValueError`` where no parameter matches, and for files that cannot be written.
+        """
+        if isinstance(pattern, PathLike) or str(pattern).endswith(".md"):
+            from .design import design_of
+            path = _checks.writable("pattern", pattern)
+            if path.suffix != ".md":
+                raise ValueError(f"pattern: got the path {str(path)!r}; expected a file that ends in .md, or a pattern")
+            text = design_of(self)
+            write_text(path, text)
+            return text
         entries = [one for one in self.entries if fnmatchcase(one.parameter.pattern, pattern)
                    or any(fnmatchcase(name, pattern) for name in one.parameter.names)]
         if not entries:

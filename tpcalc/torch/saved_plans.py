@@ -12,7 +12,7 @@ from .. import _checks
 from .._files import digest_of, json_of, text_of, write_text
 from .._types import Fields, Json, Value
 from ..groups.names import LayerCount
-from ..groups.plan import PlanEntry
+from ..groups.plan import PlanEntry, PowerStep
 from ..groups.roles import Parameter, ParameterGrowth, Roles
 from ..scaling import Powers
 from ..scaling.powers import Frozen
@@ -85,18 +85,19 @@ def _written(plan: ModelPlan, sizes: Mapping[str, float]) -> Json:
     data: Fields = {
         "recipe": plan.recipe, "optimizer": plan.optimizer, "forward": plan.forward,
         "layers": asdict(plan.roles.layers), "width": plan.roles.width,
-        "parameters": [{**asdict(one.parameter), "optimizer": one.optimizer, "powers": _powers(one.powers),
-                        "growth": dict(one.growth), "base_size": sizes[one.parameter.pattern]}
+        "parameters": [{**asdict(one.parameter), "optimizer": one.optimizer, "growth": dict(one.growth),
+                        "steps": list(map(_step, one.steps)), "base_size": sizes[one.parameter.pattern]}
                        for one in plan.entries],
         "unfolded": plan.unfolded, "multiplied_modules": plan.behind, "notes": plan.notes, "not_saved": LEFT_OUT}
     plain: Json = json_of(json.dumps(data))  # lists for tuples, as the file has them
     return plain
 
 
-def _powers(powers: Powers) -> Json:
-    given = {one.name: getattr(powers, one.name) for one in fields(powers)}
-    return {name: None if value is None else {size: str(p) for size, p in value.items()}
-            for name, value in given.items()}
+def _step(step: PowerStep) -> Json:
+    given = {one.name: getattr(step.powers, one.name) for one in fields(Powers)}
+    powers = {name: None if value is None else {size: str(p) for size, p in value.items()}
+              for name, value in given.items()}
+    return {"reason": step.reason, "key": step.key, "powers": powers}
 
 
 def _read(data: Json) -> ModelPlan:
@@ -104,7 +105,8 @@ def _read(data: Json) -> ModelPlan:
     for one in data["parameters"]:
         own: Value = {name: _tuples(one[name]) for name in Parameter.__dataclass_fields__ if name != "use"}
         parameter = Parameter(**own, use=ParameterGrowth(**one["use"]))
-        entries.append(PlanEntry(parameter, one["optimizer"], Powers(**one["powers"]), Frozen(one["growth"])))
+        steps = tuple(PowerStep(step["reason"], step["key"], Powers(**step["powers"])) for step in one["steps"])
+        entries.append(PlanEntry(parameter, one["optimizer"], steps, Frozen(one["growth"])))
         sizes[parameter.pattern] = one["base_size"]
     roles = Roles(LayerCount(**data["layers"]), data["width"], tuple(entry.parameter for entry in entries))
     return ModelPlan(data["recipe"], data["optimizer"], data["forward"], roles, tuple(entries),
