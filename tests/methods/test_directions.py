@@ -10,6 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.methods import directions
+from tpcalc.interpreters.training import Keep
 from tpcalc.methods.sampled import training
 from tpcalc.methods.directions import networks_beside, require_directions, said_of_directions
 from tpcalc.training.problem import Problem
@@ -86,7 +87,7 @@ def test_networks_beside_particles_say_what_loss_derivatives_say(net: tp.ResNet,
     except ValueError as error:
         assert "a direction of the gradient vanishes" in str(error)
         counted = False
-    found = method.read(problem, False, None)
+    found = method.read(problem, Keep.NOTHING, None)
     beside = networks_beside(training(problem), found.samples, 4, 0, None)
     try:
         require_directions(problem, found, beside)
@@ -100,7 +101,7 @@ def test_gradients_of_rounding_alone_are_no_directions() -> None:
     """Of one position queries and keys have none; what rounding leaves of theirs refuses nothing."""
     task = tp.Sequences(TRIPLES.inputs[:, :, :1], TRIPLES.targets[:, :, :1])
     problem = tp.Problem(tp.Transformer(head_dim=2, positions=1, causal=False), task, OPT, SCALE, 2)
-    found = tp.methods.Particles(batches=4).read(problem, False, None)
+    found = tp.methods.Particles(batches=4).read(problem, Keep.NOTHING, None)
     assert {member.name for member, values in directions._spectra(found.batches) if any(map(len, values))} == {
         "Wv", "Wo", "W1", "W2"}
     assert len(said_of_directions(problem, found)) == 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.programs.language import MatVec
 from tpcalc.results.responses import responses
 
 TASK = tp.Task([1.0, 0.8, -0.6, 1.1], [1.0, -0.7, 0.5, 1.2])
@@ -15,9 +18,9 @@ RNG = np.random.default_rng(3)
 
 
 def raw(task: tp.Task = TASK, phi: str = "linear", depth: object = tp.oo, width: object = tp.oo, mu0: float = 0.7,
-        eta0: float = 0.8, **options: bool) -> tp.theory.RawProblem:
+        eta0: float = 0.8, block: object = "pre_nonlin", **options: Any) -> tp.theory.RawProblem:
     return tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=mu0, eta0=eta0),
-                                 tp.ResNet(phi, "pre_nonlin", **options), task, depth, width)
+                                 tp.ResNet(phi, block, **options), task, depth, width)
 
 
 def test_one_step_on_one_sample_in_its_own_units() -> None:
@@ -135,8 +138,22 @@ def test_what_is_refused() -> None:
         tp.theory.order_parameters(run)
     with pytest.raises(ValueError, match="raw: got the problem of another run"):
         tp.theory.order_parameters(run, raw())
-    with pytest.raises(ValueError, match="expected blocks W phi"):
-        tp.theory.order_parameters(tp.train(tp.ResNet("tanh"), TASK, tp.SGD(), tp.DepthScaling(), 2, width=8))
+    two = tp.theory.dmft(raw(tp.Task([1.0], [1.0]), "tanh", 2, 8, block="mlp"), "dense")
+    for what in ("A", "B", "fields.chi"):
+        with pytest.raises(ValueError, match=rf"{what}: blocks have the matrices W1, W2.* expected .*matrices\['W1'\]"):
+            attrgetter(what)(two)
+
+    def twice(branch: tp.Branch) -> Any:
+        return MatVec(branch.weights(), branch.let("h", MatVec(branch.weights(), branch.x)))
+
+    for options, said in (({"block": twice}, "that make one product a block"),
+                          ({"block": "mlp", "mlp_ratio": 2}, "that make one product a block"),
+                          ({"norm": "rms", "gains": True}, "expected gains=False")):
+        problem = tp.Problem(tp.ResNet("tanh", **options), TASK, tp.SGD(), tp.DepthScaling(), 2, 8)
+        with pytest.raises(tp.NotCovered, match=said):
+            tp.theory.order_parameters(tp.train(problem, method="dense"))
+    with pytest.raises(ValueError, match="expected linear networks of one matrix a block"):
+        tp.theory.order_parameters(tp.train(raw(phi="tanh", block="mlp").problem, method="collocation"))
     with pytest.raises(ValueError, match="at depth 4, where all nodes are"):
         tp.theory.dmft(raw(depth=4), layer_times=[0.5])
     with pytest.raises(ValueError, match="expected multiples of 1 / 8"):

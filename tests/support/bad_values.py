@@ -200,7 +200,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "depthwise_recipe": {"name": "word", "mu0": "positive", "eta0": "positive"},
     "raw_problem": {"scaling": "result", "layers": "optional whole", "schedule": "optional schedule",
                     "momentum": "share"},
-    "dmft": {"raw": "result", "method": "word", "layer_times": "optional nothing"},
+    "dmft": {"raw": "problem", "method": "word", "layer_times": "optional nothing"},
     "order_parameters": {"run": "result", "raw": "optional nothing", "layer_times": "optional nothing"},
     "ntk_exponent": {"order": "whole", "s": "symbolic real", "insert_output": "flag"},
     "web": {"s": "optional real", "kappa": "optional real"},

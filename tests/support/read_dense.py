@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpcalc.interpreters.training import DenseRecord, Progress, Training, dense_record, dense_run
+from tpcalc.interpreters.training import DenseRecord, Keep, Progress, Training, dense_record, dense_run
 from tpcalc.scaling import DepthScaling
 from tpcalc.optimizers import SGD
 from tpcalc.models import ResNet
@@ -22,5 +22,5 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
     ``Divergence`` on overflow.
     """
     training = Training(ResNet("linear", train_embedding_readout=train_embedding_readout), task, optimizer, scale,
-                        depth)
-    return dense_record(training, dense_run(training, width, seed, nodes is not None, progress), nodes)
+                        depth, Keep.NOTHING if nodes is None else Keep.STREAM)
+    return dense_record(training, dense_run(training, width, seed, progress), nodes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import lru_cache
-from typing import Callable
+from typing import Callable, Mapping
 
 import numpy as np
 import sympy as sp
@@ -18,7 +19,8 @@ from ..optimizers import Clipped
 from ..data import Sequences, Task
 from ..models.activations import require_finite
 from ..training.builders import program
-from ..programs.indices import BATCH, POSITIONS, L, T, i, p
+from ..training.initial_products import block_products, last_features, with_initial_products
+from ..programs.indices import BATCH, POSITIONS, L, T, i, l, p
 from ..programs.language import Family, Mean, Scalar, Vector
 from ..models.networks import Network
 from ..optimizers.names import BY_NAME
@@ -34,15 +36,25 @@ OWN = frozenset(map(type, BY_NAME.values()))
 SQUARE = Family(Scalar, "square")  # of the features of the first step at the readout
 
 
+class Keep(Enum):
+    """What a reading keeps of its vectors: nothing, the stream x and its gradients, or what matrices act on as well,
+    with the products of the initial matrices."""
+
+    NOTHING = 0
+    STREAM = 1
+    BLOCKS = 2
+
+
 @dataclass(frozen=True)
 class Training:
-    """A training as a program with its sizes and data."""
+    """A training as a program with its sizes and data; keep: which of its vectors a run keeps."""
 
     net: Network
     task: Task | Sequences
     opt: Optimizer | Clipped
     scale: Scaling
     depth: int
+    keep: Keep = Keep.NOTHING
 
     def __post_init__(self) -> None:
         require_finite(self.net.phi)
@@ -60,7 +72,16 @@ class Training:
         opt = self.opt
         if isinstance(opt.lr, tuple) and type(opt) in OWN:  # rates by step are data; others may read their lr elsewhere
             opt = replace(opt, lr=(1.0,))  # type: ignore[type-var, arg-type]
-        return _program(self.net, opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
+        return _program(self.net, opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes,
+                        self.keep is Keep.BLOCKS)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the families of vectors that a run keeps."""
+        stream = () if self.keep is Keep.NOTHING else ("x", "dx")
+        blocks = (last_features(self.net).name, *(family.name for one in block_products(self.net)
+                                                  for family in one.families)) if self.keep is Keep.BLOCKS else ()
+        return tuple(dict.fromkeys((*stream, *blocks)))
 
     def sizes(self) -> dict[sp.Symbol, int]:
         return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {}),
@@ -88,7 +109,7 @@ class Training:
         return values if self.batched else values[:, 0]
 
     def vectors(self, run: LoweredRun, name: str, nodes: np.ndarray) -> np.ndarray:
-        """x or dx at the nodes, shape (nodes, steps * batch, n)."""
+        """A family of vectors at the nodes or layers, shape (nodes, steps * batch, n)."""
         steps, batch = self.task.steps, self.task.batch
         return np.array([[run.stack(name, t, node).reshape(-1, run.width)[:batch] for t in range(steps)]
                          for node in map(int, nodes)]).reshape(len(nodes), steps * batch, run.width)
@@ -101,9 +122,11 @@ class Training:
 
 @lru_cache(maxsize=32)
 def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bool, d_in: int, d_out: int,
-             probes: int) -> Program:
+             probes: int, initial_products: bool) -> Program:
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)
+    if initial_products:
+        written = with_initial_products(written, net)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     twice = 2 if net.ties_embedding_readout else 1  # U . U has twice the variance of U . nV
     square: Statement = Assign(SQUARE[first], twice * Mean(net.read((*first, L)) ** 2))
@@ -147,15 +170,36 @@ class DenseRecord:
     fluctuation: float
 
 
-def dense_run(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None,
+@dataclass(frozen=True)
+class MatrixRecord:
+    """What one matrix of every block met, (L, steps * batch, n) each: features z that it read, normalized gradients d
+    in what it gave, chi = W_0 z and xi = W_0^T d."""
+
+    features: np.ndarray
+    gradients: np.ndarray
+    chi: np.ndarray
+    xi: np.ndarray
+
+
+@dataclass(frozen=True)
+class BlockRecord:
+    """A trained network's record at all nodes, with what every matrix of a block met, by name, and what the first one
+    of a further block would read, (steps * batch, n)."""
+
+    stream: DenseRecord
+    matrices: Mapping[str, MatrixRecord] = field(repr=False)
+    last_features: np.ndarray = field(repr=False)
+
+
+def dense_run(training: Training, width: int, seed: int, progress: Progress | None = None,
               weights: Weights | None = None, namespace: Array = "numpy", dtype: str = "float64", device: Array = None
               ) -> DenseRun:
-    """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx.
+    """A dense run of a training, from weights that are drawn or given.
 
     namespace, dtype, device: as in ``run_dense``.
     """
     return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
-                                    training.task.loss, weights, ("x", "dx") if keep else (), namespace, dtype,
+                                    training.task.loss, weights, training.kept, namespace, dtype,
                                     device, progress, training.factors()), training.depth)
 
 
@@ -164,3 +208,19 @@ def dense_record(training: Training, run: LoweredRun, nodes: np.ndarray | None) 
     x, delta = (None if nodes is None else training.vectors(run, name, nodes) for name in ("x", "dx"))
     return DenseRecord(*training.outputs(run.series("f")), x, delta,
                        float(np.sqrt(np.max(run.series("square")) / run.width)))
+
+
+def block_record(training: Training, run: LoweredRun) -> BlockRecord:
+    """What a run that kept its blocks recorded."""
+    layers = np.arange(1, training.depth + 1)
+
+    def met(member: Vector) -> np.ndarray:
+        offset = 0 if member.indices[-1] == l else 1  # of the stream before the block, x[t, l - 1]
+        return training.vectors(run, member.name, layers - offset)
+
+    found = {one.name: MatrixRecord(met(one.features), met(one.gradient), *(
+        training.vectors(run, family.name, layers) for family in one.initial)) for one in block_products(training.net)}
+    last = last_features(training.net)
+    node = training.depth + (1 if last.indices[-1] == l else 0)
+    return BlockRecord(dense_record(training, run, np.arange(training.depth + 1)), found,
+                       training.vectors(run, last.name, np.array([node]))[0])

@@ -10,7 +10,7 @@ from ..lowering.array_backends import PRECISIONS
 from ..interpreters.lowered import LoweredRun
 from ..interpreters.lowered_conditioned import ConditionedExecution, conditioned
 from ..interpreters.refined import RefinedConditioned
-from ..interpreters.training import placed
+from ..interpreters.training import Keep, placed
 from ..lowering import Arrays
 from ..training.problem import Problem
 from .method import Progress
@@ -45,12 +45,12 @@ class Conditioned(ReadsProgram):
         if self.coarsest is not None:
             object.__setattr__(self, "coarsest", _checks.whole_number("coarsest", self.coarsest, 1))
 
-    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredRun:
-        job, width = training(problem), problem.neurons
+    def read(self, problem: Problem, keep: Keep, progress: Progress | None) -> LoweredRun:
+        job, width = training(problem, keep), problem.neurons
         assert width is not None
         found: LoweredRun = placed(lambda: conditioned(
             job.program(), job.sizes(), job.data(), width, self.seed, job.task.loss, self.dtype,
-            ("x", "dx") if keep else (), progress,
+            job.kept, progress,
             execution(ConditionedExecution, RefinedConditioned, refinement(problem, self.coarsest)),
             self.namespace, self.device))
         return found

@@ -10,7 +10,7 @@ import numpy as np
 from .._types import Array, Value
 from .. import _checks
 from ..interpreters.dense import DenseRun
-from ..interpreters.training import dense_run
+from ..interpreters.training import Keep, dense_run
 from ..lowering import Arrays
 from ..optimizers import SGD
 from ..training.problem import Problem
@@ -89,7 +89,7 @@ class Dense(ReadsProgram):
         """The standard deviation of an output at initialization, with what a width scaling puts on the readout."""
         return super().error(found) * found.start.factors.get("nV", 1.0)
 
-    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:
+    def read(self, problem: Problem, keep: Keep, progress: Progress | None) -> DenseRun:
         assert problem.neurons is not None
-        return dense_run(training(problem), problem.neurons, self.seed, keep, progress, self.weights,
+        return dense_run(training(problem, keep), problem.neurons, self.seed, progress, self.weights,
                          self.namespace, self.dtype, self.device)

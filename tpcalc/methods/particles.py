@@ -14,7 +14,7 @@ from .._spread import require_executor
 from ..errors import NotCovered
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles, enough_samples
 from ..interpreters.refined import RefinedParticles
-from ..interpreters.training import placed
+from ..interpreters.training import BlockRecord, Keep, block_record, placed
 from ..lowering import Arrays
 from ..optimizers import NormalizedSGD
 from ..training.problem import Problem
@@ -68,8 +68,8 @@ class Particles(ReadsProgram):
     def __getstate__(self) -> Fields:
         return {**vars(self), "executor": None}
 
-    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredParticles:
-        job = training(problem)
+    def read(self, problem: Problem, keep: Keep, progress: Progress | None) -> LoweredParticles:
+        job = training(problem, keep)
         if are_told(problem):
             require_batches(problem, self.batches)
 
@@ -77,17 +77,17 @@ class Particles(ReadsProgram):
         if samples is None:
             samples = enough_samples(job.program(), job.sizes(), job.data(), job.task.loss, fewest_part(problem))
 
-        def of(samples: int, keep: bool, progress: Progress | None) -> LoweredParticles:
+        def of(samples: int, keep: tuple[str, ...], progress: Progress | None) -> LoweredParticles:
             return placed(lambda: particles(
                 job.program(), job.sizes(), job.data(), samples, self.seed, self.batches, job.task.loss,
-                ("x", "dx") if keep else (), self.executor, progress,
+                keep, self.executor, progress,
                 execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest)),
                 self.namespace, self.dtype, self.device))
 
-        found = of(samples, keep, progress)
+        found = of(samples, job.kept, progress)
         if isinstance(problem.opt, NormalizedSGD):
             try:
-                fewer = of(samples // PART, False, None)
+                fewer = of(samples // PART, (), None)
             except NotCovered as too_few:
                 raise NotCovered(f"samples: got {found.samples} with {problem.opt!r}, whose norms are held against "
                                  f"those of a quarter of them: {too_few}") from None
@@ -100,6 +100,10 @@ class Particles(ReadsProgram):
     def known(self, problem: Problem, found: LoweredParticles, layer_times: np.ndarray) -> SampledDetails:
         """Means over the batches."""
         return SampledDetails(tuple(node_details(training(problem), run, layer_times) for run in found.batches))
+
+    def records(self, problem: Problem, found: LoweredParticles) -> tuple[BlockRecord, ...]:
+        """Those of every batch."""
+        return tuple(block_record(training(problem, Keep.BLOCKS), run) for run in found.batches)
 
     def error(self, found: LoweredParticles) -> float:
         """What holds all outputs with 95% confidence."""

@@ -11,7 +11,7 @@ import numpy as np
 from .._types import KeptNodes, Value
 from ..errors import NotCovered
 from ..interpreters.common_draws import Refinement
-from ..interpreters.training import Training, dense_record
+from ..interpreters.training import BlockRecord, Keep, Training, block_record, dense_record
 from ..scaling import Parametrization
 from ..models.activations import require_finite
 from ..training.problem import Problem
@@ -32,12 +32,21 @@ class ReadsProgram(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> Value:
-        """The reading of ``training(problem)``; keep: whether vectors are kept for questions."""
+    def read(self, problem: Problem, keep: Keep, progress: Progress | None) -> Value:
+        """The reading of ``training(problem, keep)``."""
 
     def known(self, problem: Problem, found: Value, layer_times: np.ndarray) -> Details:
         """What a reading that kept its vectors knows at the nodes."""
         return node_details(training(problem), found, layer_times)
+
+    def records(self, problem: Problem, found: Value) -> tuple[BlockRecord, ...]:
+        """What a reading that kept its blocks recorded, one value for each of independent runs."""
+        return (block_record(training(problem, Keep.BLOCKS), found),)
+
+    def blocks(self, problem: Problem) -> tuple[BlockRecord, ...]:
+        """What matrices of blocks met, by running the same reading once more."""
+        require_one_stream(problem, "run")
+        return self.records(problem, self.read(problem, Keep.BLOCKS, None))
 
     def error(self, found: Value) -> float:
         """The scale of what distinguishes two seeds: the standard deviation of an output at initialization."""
@@ -57,13 +66,20 @@ class ReadsProgram(ABC):
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
+        return self._solved(problem, keep_nodes, Keep.NOTHING if keep_nodes is None else Keep.STREAM, progress)
+
+    def solve_with_blocks(self, problem: Problem) -> Run:
+        """Train, and keep all nodes and what matrices of blocks met."""
+        return self._solved(problem, "all", Keep.BLOCKS, None)
+
+    def _solved(self, problem: Problem, keep_nodes: KeptNodes, keep: Keep, progress: Progress | None) -> Run:
         require_taken(self, problem)
         if keep_nodes is not None:
             require_no_positions(problem, "keep_nodes")
             require_one_stream(problem, "keep_nodes")
         job = training(problem)
         wanted = wanted_times(keep_nodes, problem)
-        found = self.read(problem, keep_nodes is not None, progress)
+        found = self.read(problem, keep, progress)
         times = or_all_layers(wanted, job.depth)
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
@@ -72,12 +88,14 @@ class ReadsProgram(ABC):
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(problem, found), linear=job.net.is_plain, start=getattr(found, "start", None),
                    details=OutputsAlone(self.name, NO_POSITIONS) if job.net.positions else
-                   solution(self, problem, outputs[0], times, kept), problem=problem)
+                   solution(self, problem, outputs[0], times, kept), problem=problem,
+                   blocks=partial(self.blocks, problem) if keep is not Keep.BLOCKS else
+                   partial(tuple, self.records(problem, found)))
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """What is known at the nodes, by running the same reading once more."""
         require_one_stream(problem, "run")
-        return self.known(problem, self.read(problem, True, None), layer_times)
+        return self.known(problem, self.read(problem, Keep.STREAM, None), layer_times)
 
 
 def require_no_positions(problem: Problem, what: str) -> None:
@@ -94,14 +112,14 @@ def require_one_stream(problem: Problem, what: str) -> None:
                          f"readout reads {len(problem.net.streams)} streams; expected a skip with one")
 
 
-def training(problem: Problem) -> Training:
-    """The problem as a program with its sizes and data."""
+def training(problem: Problem, keep: Keep = Keep.NOTHING) -> Training:
+    """The problem as a program with its sizes and data, and what is kept of it."""
     assert problem.layers is not None
     scale = problem.scale
     if isinstance(scale, Parametrization) and not problem.is_mup:
         assert problem.neurons is not None
         scale = scale.at_width(problem.neurons)
-    return Training(problem.net, problem.task, problem.opt, scale, problem.layers)
+    return Training(problem.net, problem.task, problem.opt, scale, problem.layers, keep)
 
 
 def refinement(problem: Problem, coarsest: int | None) -> Refinement | None:

@@ -14,6 +14,7 @@ from .._types import Fields, Json, Number, Value
 from .. import _checks
 from .._shown import brief, html_table, pyplot, text_table
 from ..errors import NotCovered
+from ..interpreters.training import BlockRecord
 from ..propagators.limit_cell import limit_cell
 from ..optimizers import SGD
 from ..data import Sequences, Task
@@ -66,6 +67,7 @@ class Run:
     problem: what was trained, a ``tp.Problem``.
     exact: whether the method is exact, but for round-off or discretization: nothing is drawn.
     details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
+    blocks: the same of what matrices of blocks met, for readings of the program of a training, None for others.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
@@ -87,6 +89,7 @@ class Run:
     details: Callable[[], Details] = field(repr=False, kw_only=True)
     problem: Problem = field(repr=False, kw_only=True)
     exact: bool = field(default=False, repr=False, kw_only=True)
+    blocks: Callable[[], tuple[BlockRecord, ...]] | None = field(default=None, repr=False, kw_only=True)
     start: Callable[[], dict[str, np.ndarray]] | None = field(default=None, repr=False, kw_only=True)
     standard_error: np.ndarray | None = field(default=None, repr=False, kw_only=True)
     bias_bound: np.ndarray | None = field(default=None, repr=False, kw_only=True)
