@@ -47,7 +47,8 @@ LEARNS = tuple(Equivalence(f"feature learning, blocks of {matrices}", learns,
                for matrices, judge in ((1, of_one), (2, of_two)))
 DIVERSE = tuple(Equivalence(f"diverse, blocks of {matrices}", diverse, sp.Eq(ALPHA, HALF), judge, GRID, learns)
                 for matrices, judge in ((1, of_one), (2, of_two)))
-COMPLETE = Equivalence("complete, blocks of 2", lambda v: v.complete_in_feature_learning, sp.Eq(ALPHA, 1), of_two, GRID, learns)
+COMPLETE = Equivalence("complete, blocks of 2", lambda v: v.complete_in_feature_learning, sp.Eq(ALPHA, 1), of_two, GRID,
+                       learns)
 SECOND = OrderBound((r"\text{second over first order of } W_2 \phi(W_1 x) \text{ in the updates}",), -GAMMA)
 
 
