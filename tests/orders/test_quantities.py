@@ -12,7 +12,8 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.orders import BaseQuantity, Quantity, Sort, Terms
 from tpcalc.limits.survival import Kind, kind_of
-from tpcalc.orders.monomials import counted_scalar
+from tpcalc.calculus.kets import Gamma
+from tpcalc.orders.monomials import Index, Named, counted_scalar
 from tpcalc.orders.terms import is_carried, additive_terms
 from tpcalc.programs.language import Family, Scalar
 
@@ -36,6 +37,14 @@ def test_kinds_forget_steps_and_are_written_as_documented() -> None:
     assert [kind_of(replace(q, step=5)) for q in EVERY[:6]] == [kind_of(q) for q in EVERY[:6]]
     assert kind_of(Quantity.covariance(0, 1, 1, 1)).written == ("C", 0, 1)
     assert kind_of(Quantity.coefficient(1, 3, BaseQuantity(2, 4))) == Kind(Sort.COEFFICIENT, 1, 0, 4)
+
+
+def test_base_kets_of_all_steps_but_initial_ones_are_of_a_layer() -> None:
+    """Initial vectors, at step -1, have none."""
+    for step in (-1, 0, 1):
+        named = Named(Gamma, "", tuple(Index.of(sp.Integer(number)) for number in (0, 1, 2, step)), own=True)
+        base = named.at({}).base
+        assert base is not None and base.own == (step >= 0)
 
 
 def test_a_layer_known_to_differ_takes_away_what_compares_it_alone() -> None:
