@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
+from tpcalc.scaling.powers import as_power
 from tpcalc.testing import rationals, scalings
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -74,3 +75,12 @@ def test_constants_that_make_no_sense_are_refused(given: dict, said: str) -> Non
     with pytest.raises(ValueError) as caught:
         tp.DepthScaling(**given)
     assert said in str(caught.value)
+
+
+@given(rationals(-2, 2))
+def test_a_written_power_is_that_power(exponent: sp.Rational) -> None:
+    """Read again by sympy; a number stands for the power 0, and the size for the power 1."""
+    written, n = as_power(exponent, "n"), sp.Symbol("n", positive=True)
+    assert sp.sympify(written.replace("^", "**"), {"n": n}) == n**exponent
+    assert (written == "1") == (exponent == 0) and (written == "n") == (exponent == 1)
+    assert (as_power(sp.Integer(0)), as_power(sp.Integer(1))) == ("1", "L")
