@@ -152,3 +152,9 @@ def test_what_is_refused() -> None:
         tp.theory.depthwise_recipe("SP", mu0=2)
     with pytest.raises(ValueError, match="layers: got 4 at infinite depth"):
         tp.theory.raw_problem(tp.theory.DepthwiseScaling(), tp.ResNet(), task, tp.oo, layers=4)
+
+
+@pytest.mark.parametrize("name", ["SP", "NTP", "muP"])
+def test_constants_that_are_not_given_are_one(name: str) -> None:
+    found = tp.theory.depthwise_recipe(name)
+    assert (found.mu0, found.eta0) == (1, 1) and found == tp.theory.depthwise_recipe(name, 1.0, 1.0)
