@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import reduce
 from itertools import permutations, product
+from operator import add
 
+import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given, settings, strategies as st
@@ -13,7 +16,7 @@ import tpcalc as tp
 from tpcalc.verdicts.counting import ALPHA, GAMMA
 from tpcalc.verdicts.exponents import counting_of
 from tpcalc.orders.affine import Affine
-from tpcalc.orders.cycles import growth
+from tpcalc.orders.cycles import _crossing, growth
 from tpcalc.orders.exponent import Exponent
 from tpcalc.orders.quantities import Quantity, Sort
 from tpcalc.orders.region import Region
@@ -69,3 +72,18 @@ def test_nothing_is_counted_after_what_explodes(phi: str, alpha: int, gamma: int
     found = counting_of(tp.ResNet(phi), at).there(dict(at)).decided()
     assert {key.step for key, _ in found.explosions} == {step}
     assert max(key.step for key in found.table) == step
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_all_forms_vanish_where_they_cross(size: int) -> None:
+    """And there is no such point where one is a sum of the others."""
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        rows = rng.integers(-4, 5, (size, size + 1)).tolist()
+        forms = [Affine(tuple(Fraction(k, 2) for k in slopes), Fraction(constant)) for *slopes, constant in rows]
+        point = _crossing(forms)
+        singular = abs(np.linalg.det([[float(slope) for slope in form.slopes] for form in forms])) < 1e-9
+        assert (point is None) == singular
+        assert point is None or all(form.at(point) == 0 for form in forms)
+    if size > 1:
+        assert _crossing([*forms[1:], reduce(add, forms[1:])]) is None
