@@ -97,6 +97,8 @@ def layer_powers(net: Perceptron, inits: Sequence[Affine], rates: Sequence[Affin
                 ways = [inits[l + 1] + _number(one, m[l + 2] * HALF)]
                 learned = [moved + _number(one, m[l + 2])] if later and alone in (None, l + 1) else []
                 ways += learned
+                ways += [by.power + ways[0] * times for by, times in ((passed[l + 1], 1), (along[l + 1], 2))
+                         if later and by is not None]
                 met = [] if echo is None else [echo + inits[l + 1] * 2 + _number(one, m[l + 2])]
                 echoes = [*met, *(back + way for way in learned)]
                 echo = _largest_of(largest, echoes) if echoes else None
