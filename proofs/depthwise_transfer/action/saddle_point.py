@@ -73,14 +73,14 @@ def derivation() -> Derivation:
 
 def moved(sites: Sites, one: sp.Expr, change: complex) -> Sites:
     """With one order parameter moved."""
-    reading = sites.reading.at(PLACE)
+    reading = sites.reading.at(LOCATION)
     name, (first, second, node) = type(one).__name__, map(reading.of, one.args)
     values = sites.parameters[name].copy()
     values[location(name, node), first, second] += change
     return replace(sites, parameters={**sites.parameters, name: values})
 
 
-PLACE = {t: 1, s: 0, ell: 1}
+LOCATION = {t: 1, s: 0, ell: 1}
 
 
 def by_contour(sites: Sites, one: sp.Expr, of: str, points: int = 16, radius: float = 0.05) -> complex:
@@ -102,7 +102,7 @@ def value(expression: sp.Expr, sites: Sites, conjugate: sp.Expr) -> complex:
              Slope(sp.log(Z), conjugate): lambda: by_contour(sites, conjugate, "log_z"),
              mean_of(Slope(HAMILTONIAN.value, conjugate)): lambda: mean_slope(sites, conjugate)}
     letters = {one: sp.Dummy() for one in known if expression.has(one)}
-    reading = Letters(sites.reading.fields, {**sites.reading.symbols, **PLACE, **{
+    reading = Letters(sites.reading.fields, {**sites.reading.symbols, **LOCATION, **{
         letter: known[one]() for one, letter in letters.items()}}, sites.mean)
     return complex(reading.of(expression.xreplace(letters)))
 
