@@ -82,7 +82,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "proposition_c2", "proposition_c4", "proposition_d2", "appendix_h", "appendix_j",
                        "appendix_k", "recursion_h3", "claim_51", "claim_52", "claim_53", "claim_54", "claim_55",
-                       "claim_g1",
+                       "claim_g1", "claims_relu", "claims_tanh", "claims_two_matrices",
                        "reflection_form", "one_step", "one_step_finite_depth",
                        "block_densities", "overlap_action", "hierarchy"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,10 +68,10 @@ def test_towers_are_written_in_powers_of_ten(exponents: tuple[float, ...], text:
 def test_a_wrong_rate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     module = proofs_module("tensor_programs_vi.theorem_d3")
     assert not module.evidence().failures
-    monkeypatch.setattr(module, "rate", lambda scale: sp.Integer(1))  # c / L for every alpha
+    monkeypatch.setattr(module, "BEYOND", replace(module.BEYOND, power=sp.Integer(-1)))  # c / L for every alpha
     failures = module.evidence().failures
     assert len(failures) == 3 and all("alpha = 3/4" in failure for failure in failures)
-    assert r"O\left(L^{-1}\right) \quad (\alpha > \tfrac12" in module.statement().latex()  # what is printed is measured
+    assert r"O\left(L^{-1}\right) \quad (\alpha > \tfrac12" in module.ENTRY.statement().latex()  # what is printed is measured
 
 
 def test_constants_that_are_too_small_fail(monkeypatch: pytest.MonkeyPatch) -> None:
