@@ -71,7 +71,8 @@ def test_a_wrong_rate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BEYOND", replace(module.BEYOND, power=sp.Integer(-1)))  # c / L for every alpha
     failures = module.evidence().failures
     assert len(failures) == 3 and all("alpha = 3/4" in failure for failure in failures)
-    assert r"O\left(L^{-1}\right) \quad (\alpha > \tfrac12" in module.ENTRY.statement().latex()  # what is printed is measured
+    printed = module.ENTRY.statement().latex()
+    assert r"O\left(L^{-1}\right) \quad (\alpha > \tfrac12" in printed  # what is printed is measured
 
 
 def test_constants_that_are_too_small_fail(monkeypatch: pytest.MonkeyPatch) -> None:
