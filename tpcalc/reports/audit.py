@@ -10,11 +10,16 @@ from .. import audit as audit_powers, named_recipes
 from ..tune.audit import Audit
 from ..tune.own_block import RecipeAudit
 from ..tune.recipe import named_recipe
+from .model_plans import plan_command
 
 
 def audit_command(args: argparse.Namespace) -> int:
-    """Print one audit, of a named recipe on its own block, or the table of named recipes."""
+    """Print one audit, of a named recipe on its own block, the table of named recipes, or a plan of a model."""
     result: Audit | RecipeAudit
+    if args.base is not None and args.hf is None:
+        raise ValueError(f"base: got {args.base!r} without a configuration; expected --hf")
+    if args.hf is not None:
+        return plan_command(args)
     if args.list:
         table = named_recipes()
         print(json.dumps(table.rows, indent=1) if args.json else table)
@@ -25,8 +30,9 @@ def audit_command(args: argparse.Namespace) -> int:
                              "expected None, or --branch")
         result = named_recipes()[named_recipe(args.recipe).name]  # refuses what there is none of
     else:
-        result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
-                              args.weight_decay, not args.coupled, args.independent, args.gradient, sizes=args.sizes)
+        optimizer, eps = args.optimizer or "adam", None if args.no_eps else args.eps
+        result = audit_powers(args.branch, args.lr, optimizer, eps, args.init, args.weight_decay, not args.coupled,
+                              args.independent, args.gradient, sizes=args.sizes)
     if args.json:
         print(json.dumps(recipe_as_data(result) if isinstance(result, RecipeAudit) else as_data(result), indent=1))
     elif args.latex:

@@ -170,10 +170,17 @@ def _audit(parser: argparse.ArgumentParser) -> None:
                        help="branches are multiplied by L^P, such as -1/2")
     given.add_argument("--recipe", metavar="NAME", help="a named recipe, such as completep")
     given.add_argument("--list", action="store_true", help="print all named recipes as a table")
+    parser.add_argument("--hf", metavar="FILE",
+                        help="a config.json of transformers: print what --recipe sets for every parameter of the "
+                        "model, which is not built where it is large")
+    parser.add_argument("--base", metavar="FILE",
+                        help="with --hf, the config.json of the small model whose settings are right; if not given, "
+                        "the plan is from --hf to twice its layers")
     parser.add_argument("--lr", type=power_argument, default=Fraction(0), metavar="P",
                         help="the learning rate of blocks goes like L^P")
-    parser.add_argument("--optimizer", default="adam", metavar="NAME",
-                        help="sgd, momentum, signsgd, lion, adam, adamw, muon or normalizedsgd")
+    parser.add_argument("--optimizer", metavar="NAME",
+                        help="sgd, momentum, signsgd, lion, adam, adamw, muon or normalizedsgd; adam if not given, "
+                        "adamw with --hf")
     eps = parser.add_mutually_exclusive_group()
     eps.add_argument("--eps", type=power_argument, default=Fraction(0), metavar="P",
                      help="Adam's eps goes like L^P; 0 where it is not scaled")
