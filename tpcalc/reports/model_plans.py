@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from .._types import Value
+
 UNREAD = ("lr", "eps", "init", "weight_decay", "gradient", "sizes", "no_eps", "coupled", "independent", "latex")
 
 
@@ -18,6 +20,7 @@ def plan_command(args: argparse.Namespace) -> int:
     from ..torch import plan  # here, since it imports torch
     from ..torch.configurations import configuration_of
     config, optimizer = configuration_of("hf", args.hf), args.optimizer or "adamw"
+    found: Value
     if args.base is None:
         layers = getattr(config, "num_hidden_layers", None)
         if not isinstance(layers, int):

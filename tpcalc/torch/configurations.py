@@ -60,7 +60,7 @@ def configuration_of(name: str, path: str | PathLike[str]) -> Value:
     except ValueError as error:
         raise ValueError(f"{name}: got {said}, which is no JSON ({error}); expected a model's config.json") from None
     kind = given.get("model_type") if isinstance(given, dict) else None
-    if kind not in transformers.CONFIG_MAPPING:
+    if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
         raise ValueError(f"{name}: got {said} with the model_type {_checks.short(kind)}; expected a model's "
                          f"config.json, of a type that transformers {transformers.__version__} has")
     return transformers.CONFIG_MAPPING[kind].from_dict(given)

@@ -15,7 +15,7 @@ models = pytest.importorskip("support.pytorch.torch_models")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-PAGE = (Path(__file__).parents[2] / "docs" / "pytorch.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "pytorch.md").read_text(encoding="utf-8")
 BLOCKS = [one for one in re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) if ">>>" not in one]
 
 
