@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import Parameter, signature
 from typing import Callable, Hashable
 
@@ -55,7 +56,7 @@ class PlanFamily(Short):
     recipe: str | Scaling
     optimizer: str
     settings: tuple[str, ...]
-    _planner: Callable[..., ModelPlan] = field(repr=False)
+    _planner: partial[ModelPlan] = field(repr=False)
     _known: dict[Hashable, ModelPlan] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, **target: object) -> ModelPlan:
@@ -103,9 +104,30 @@ class PlanFamily(Short):
 
         return optimizer_of
 
+    def told(self, name: str) -> Value:
+        """An argument of ``plan`` that all members have, such as "roles"."""
+        return self._planner.keywords[name]
+
     def __str__(self) -> str:
         base = ", ".join(f"{name}={value!r}" for name, value in self.base.items()) or "a configuration"
         return f"{named_recipe(self.recipe).name}, {self.optimizer}: plans for all sizes, from {base}"
+
+
+def made_by_depth(family: PlanFamily, depth_key: str, base: int | None) -> tuple[partial[Model], int]:
+    """A function from a depth to the family's model as it is made, without a plan, and the depth of the base.
+
+    Raises ``ValueError`` where the family's models have no such argument, or the base does not say it.
+    """
+    if depth_key not in family.settings:
+        raise ValueError(f"depth_key: got {_checks.short(depth_key)}; expected {', '.join(family.settings)}")
+    given = family.base.get(depth_key) if base is None else base
+    if given is None:
+        raise ValueError("base: got None, with a family whose base does not say its depth; expected that depth")
+    return partial(_of_depth, family.make, dict(family.base), depth_key), _checks.whole_number("base", given, 1)
+
+
+def _of_depth(make: Make, base: Config, depth_key: str, depth: int) -> Model:
+    return make(**{**base, depth_key: depth})
 
 
 def of_family(make: Make, optimizer: Callable[[Model], torch.optim.Optimizer] | None,

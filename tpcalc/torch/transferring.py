@@ -22,6 +22,7 @@ from ..studies.fingerprints import content
 from ..studies.jobs import FinishedJobs, Progress, run_jobs
 from ..tune.recipe import named_recipe
 from .begun import Begun
+from .families import PlanFamily, made_by_depth
 from .model_plan import ModelPlan
 from .planning import plan
 from .reading.building import NotRun
@@ -32,18 +33,19 @@ from .sweep import TransferSweep
 from .training_runs import GROUPS, OPTIMIZERS, Data, OfDepth, Optimize, TrainingRun, TrainingScript, is_outcome
 
 
-def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Sequence[int], learning_rates: ArrayLike,
-             steps: int, recipes: Sequence[str | Scaling] = ("sp", "depth-mup", "completep"),
+def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, depths: Sequence[int],
+             learning_rates: ArrayLike, steps: int, recipes: Sequence[str | Scaling] | None = None,
              optimizer: str | Optimize = "adamw", seeds: int = 3, base: int | None = None, last: int | None = None,
              weight_decay: float = 0.0, executor: Value = None, resume: Value = None,
              progress: Progress | None = None, roles: Mapping[str, str] | None = None,
-             unknown: str = "refuse") -> TransferSweep:
+             unknown: str = "refuse", depth_key: str = "n_layer") -> TransferSweep:
     """Train at every depth, learning rate and seed by each recipe, and find whether the best rate moves with depth.
 
     Parameters
     ----------
     make:
-        depth -> a ``torch.nn.Module``, its values drawn from torch's generator, which is seeded.
+        depth -> a ``torch.nn.Module``, its values drawn from torch's generator, which is seeded. Or a ``PlanFamily``:
+        its models as they are made, its base, roles and what is unknown to it.
     loss:
         (model, batch) -> a tensor of one number, positive at the start.
     data:
@@ -54,14 +56,16 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
         updates of a training.
     recipes:
         names of ``tp.named_recipes()`` or scalings, each carried out by ``plan`` from the base to the depth. "sp"
-        leaves the model as it is made, all parameters at one rate.
+        leaves the model as it is made, all parameters at one rate. None is "sp", "depth-mup" and "completep", or "sp"
+        and a family's.
     optimizer:
         "adamw", "adam", "sgd", or a function of parameter groups that returns one of ``torch.optim``. Groups say rate
         and weight decay; eps is the function's at the base, and what a recipe makes of it elsewhere.
     seeds:
         how many; a seed draws initial values and data.
     base:
-        the depth at which models train as they are made, whatever the recipe; None is the least depth.
+        the depth at which models train as they are made, whatever the recipe; None is the least depth, or that of a
+        family's base.
     last:
         the loss of a training is the mean over so many last steps, each before its update; None is a tenth of them.
     weight_decay:
@@ -78,6 +82,8 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
         called with (trainings done, trainings).
     roles, unknown:
         as in ``plan``.
+    depth_key:
+        the argument of a family that is the depth.
 
     Returns
     -------
@@ -112,6 +118,12 @@ def transfer(make: Callable[[int], Model], loss: Loss, data: Data, depths: Seque
     >>> sweep.losses.shape, sorted(sweep.moves)
     ((2, 2, 4, 2), ['depth-mup', 'sp'])
     """
+    if isinstance(make, PlanFamily):
+        roles = make.told("roles") if roles is None else roles
+        unknown = make.told("unknown") if unknown == "refuse" else unknown
+        recipes = ("sp", make.recipe) if recipes is None else recipes
+        make, base = made_by_depth(make, depth_key, base)
+    recipes = ("sp", "depth-mup", "completep") if recipes is None else recipes
     for name, value, what in (("make", make, "a function of the depth that returns a torch.nn.Module"),
                               ("loss", loss, "a function of model and batch"),
                               ("data", data, "a function of the seed that returns an iterator of batches")):

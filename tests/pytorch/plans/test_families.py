@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,34 @@ def test_audits_and_depth_checks_take_a_family() -> None:
     assert {finding.quantity for finding in other.findings} >= {"branch, power of the depth"}
     check = tpt.depth_check(family, trainer, depths=(2, 4, 8), steps=2, seeds=1)
     assert check.recipe == "depth-mup" and check.verdict.startswith("no quantity departs")
+
+
+def mean_loss(model: Any, batch: Any) -> Any:
+    return torch.nn.functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+
+
+def counting(seed: int) -> Any:
+    draw = torch.Generator().manual_seed(seed)
+    while True:
+        yield (torch.randint(17, (8, 1), generator=draw) + torch.arange(9)) % 17
+
+
+def test_transfer_takes_a_family(tmp_path: Path) -> None:
+    """Its sweep is that of the function that makes the models, from the family's base, by its recipe."""
+    family = tpt.plan(models.GPT, base=dict(n_layer=4, n=32), recipe="completep")
+    sweep = tpt.transfer(family, mean_loss, counting, [2, 4], [1e-3, 4e-3], steps=4, seeds=1)
+    alone = tpt.transfer(lambda depth: models.GPT(depth, 32), mean_loss, counting, [2, 4], [1e-3, 4e-3], steps=4,
+                         seeds=1, recipes=["sp", "completep"], base=4)
+    assert sweep.recipes == ("sp", "completep") and (sweep.losses == alone.losses).all()
+    assert (sweep.losses[0, 1] == sweep.losses[1, 1]).all() and (sweep.losses[0, 0] != sweep.losses[1, 0]).all()
+    with pytest.raises(ValueError, match="^make: got one that is written otherwise"):
+        for width in (32, 64):  # what is kept is for one base
+            other = tpt.plan(models.GPT, base=dict(n_layer=4, n=width), recipe="completep")
+            tpt.transfer(other, mean_loss, counting, [2], [1e-3], steps=2, seeds=1, recipes=["sp"], resume=tmp_path)
+    with pytest.raises(ValueError, match="^depth_key: got 'depth'; expected n_layer, n"):
+        tpt.transfer(family, mean_loss, counting, [2, 4], [1e-3], steps=4, depth_key="depth")
+    with pytest.raises(ValueError, match="^base: got None, with a family whose base does not say its depth"):
+        tpt.transfer(tpt.plan(models.GPT, base=dict(n=32)), mean_loss, counting, [2, 4], [1e-3], steps=4)
 
 
 def test_a_multiplier_in_the_forward_pass_is_in_a_familys_models() -> None:
