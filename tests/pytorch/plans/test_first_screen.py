@@ -21,7 +21,7 @@ BLOCKS = [one for one in re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL |
 
 def test_there_are_two_blocks_of_six_lines() -> None:
     assert [len(block.splitlines()) for block in BLOCKS] == [6, 6]
-    assert PAGE.index(BLOCKS[1]) < 1500
+    assert PAGE.index(BLOCKS[1]) < 1000
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
@@ -58,7 +58,7 @@ class GPTConfig:
     block_size: int = 16
     vocab_size: int = 65
     n_layer: int = 12
-    n_head: int = 2
+    n_head: int = 12
     n_embd: int = 768
 
 
@@ -68,6 +68,7 @@ class GPT(nn.Module):  # type: ignore[misc,name-defined]
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         n = config.n_embd
+        assert n % config.n_head == 0
         self.transformer = nn.ModuleDict(dict(
             wte=nn.Embedding(config.vocab_size, n), wpe=nn.Embedding(config.block_size, n),
             h=nn.ModuleList(models.Block(n, config.n_head) for _ in range(config.n_layer)), ln_f=nn.LayerNorm(n)))
@@ -91,7 +92,7 @@ class GPT(nn.Module):  # type: ignore[misc,name-defined]
 
 def test_nanogpt() -> None:
     script = {"torch": torch, "GPT": GPT, "GPTConfig": GPTConfig, "learning_rate": 6e-4, "iter_num": 0,
-              "model_args": dict(n_layer=4, n_head=2, n_embd=128, block_size=16, vocab_size=65),
+              "model_args": dict(n_layer=4, n_head=4, n_embd=256, block_size=16, vocab_size=65),
               "get_lr": lambda step: 6e-4 * (step + 1) / 4}
     *lines, schedule = BLOCKS[1].splitlines()
     exec("\n".join(lines), script)
@@ -107,7 +108,7 @@ def test_nanogpt() -> None:
         script["optimizer"].step()
     assert losses[-1] < losses[0]
     plan, block = script["plan"], script["model"].transformer.h[3]
-    small = GPT(GPTConfig(n_layer=2, n_embd=64, vocab_size=65))
+    small = GPT(GPTConfig(n_layer=2, n_embd=128, n_head=2))
     made = plan.init_(GPT(GPTConfig(**script["model_args"])))
     ratio = made.transformer.h[3].mlp[2].weight.std() / small.transformer.h[0].mlp[2].weight.std()
     assert ratio.item() == pytest.approx(plan.entry("transformer.h.3.mlp.2.weight").factor("init"), rel=0.05)
