@@ -14,7 +14,7 @@ from tpcalc.width.counting import contraction, preactivations
 from tpcalc.width.jets import draw_weights, kernel_series, output_series
 from tpcalc.width.measured import measure_differentials
 
-WIDTH, DEPTHS, SAMPLES, INPUT = 48, (4, 8, 16), 400, np.array([1.0, -0.5])
+WIDTH, WIDTHS, DEPTHS, SAMPLES, INPUT = 48, (24, 48, 96), (4, 8, 16), 400, np.array([1.0, -0.5])
 BEND = 0.1  # what the next power of L / n does to a slope at these sizes
 N, L = sp.symbols("n L", positive=True)
 AVERAGES = Z_DH, Z_SQUARED, ONE, TWO, H = tuple(sp.Symbol(rf"{{E\left[{name}\right]}}") for name in (
@@ -23,9 +23,9 @@ COMBINATIONS = (Z_DH / H**2, Z_SQUARED * ONE / H**3, Z_SQUARED * TWO / H**3)
 CLAIM = Equations(tuple(Equation(combination, L / N, relation=r"\sim") for combination in COMBINATIONS))
 
 
-def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
+def ratios(layers: int, width: int = WIDTH) -> tuple[np.ndarray, np.ndarray]:
     """The three combinations at s = 0, critical initialization of tanh, and their standard errors by batches."""
-    widths = (2, *(WIDTH,) * (layers - 1), 1)
+    widths = (2, *(width,) * (layers - 1), 1)
     sizes, rng = tp.meta_principled(0, layers).sizes(widths), np.random.default_rng(layers)
     batches = []
     for _ in range(10):
@@ -39,16 +39,22 @@ def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evidence() -> Evidence:
-    """Powers of L at one width."""
-    values, errors = zip(*map(ratios, DEPTHS))
+    """Powers of L at one width, and of n at the least depth."""
+    return Evidence((*powers(L, DEPTHS, list(map(ratios, DEPTHS)), f"n = {WIDTH}"),
+                     *powers(N, WIDTHS, [ratios(DEPTHS[0], width) for width in WIDTHS], f"L = {DEPTHS[0]}")))
+
+
+def powers(of: sp.Symbol, sizes: tuple[int, ...], measured: list[tuple[np.ndarray, np.ndarray]], where: str
+           ) -> tuple[MeasuredNumber, ...]:
+    """The power of a size in each combination, against that which is claimed."""
+    values, errors = (np.array(part).T for part in zip(*measured))
     found = []
-    lines = zip(("dH", "dd_I H", "dd_II H"), CLAIM.equations, np.abs(values).T, np.array(errors).T)
-    for name, claimed, value, error in lines:
-        fitted = fit_order(np.array(DEPTHS, dtype=float), value)
-        spread = math.hypot(error[0] / value[0], error[-1] / value[-1]) / math.log(DEPTHS[-1] / DEPTHS[0])
-        found.append(MeasuredNumber(f"power of L in the combination with {name}, tanh, L = {DEPTHS[0]} to {DEPTHS[-1]}",
-                                    -fitted.order, max(spread, BEND), float(sp.degree(claimed.value, L))))
-    return Evidence(tuple(found))
+    for name, claimed, value, error in zip(("dH", "dd_I H", "dd_II H"), CLAIM.equations, np.abs(values), errors):
+        fitted = fit_order(np.array(sizes, dtype=float), value)
+        spread = math.hypot(error[0] / value[0], error[-1] / value[-1]) / math.log(sizes[-1] / sizes[0])
+        what = f"power of {of} in the combination with {name}, tanh, {sizes[0]} to {sizes[-1]}, {where}"
+        found.append(MeasuredNumber(what, -fitted.order, max(spread, BEND), float(claimed.value.as_powers_dict()[of])))
+    return tuple(found)
 
 
 def linear_power(family: tp.WidthScaling) -> sp.Expr:

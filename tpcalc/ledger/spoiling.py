@@ -68,7 +68,7 @@ def read_equations(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
         rng = np.random.default_rng([seed, number, *entry.key.encode()])
         noticed, equal = [], []
         for what, wrong in spoils(side, rng):
-            if _are_equal(side, wrong):
+            if _are_equal(side, wrong, getattr(one, "relation", "=")):
                 equal.append(what)
                 continue
             with spoiled(entry, number - 1, attribute, wrong):
@@ -206,8 +206,9 @@ def _drawn(several: Sequence[Any], rng: np.random.Generator) -> Any:
     return several[int(rng.integers(len(several)))]
 
 
-def _are_equal(side: Any, wrong: Any) -> bool:
-    if side == wrong:
+def _are_equal(side: Any, wrong: Any, relation: str) -> bool:
+    """Does a spoil leave what the equation says? Orders are up to a number."""
+    if side == wrong or relation == r"\sim" and bool(sp.cancel(side / wrong).is_number):
         return True
     return isinstance(side, sp.Expr) and not side.has(sp.Order, sp.Limit) and bool(sp.expand(side - wrong) == 0)
 
