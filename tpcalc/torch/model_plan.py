@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map
 
 from .. import _checks
 from .._files import write_text
+from .._types import Value
 from ..groups import Plan
 from ..groups.plan import PlanEntry
 from .reading.building import Config, Make
@@ -71,6 +72,13 @@ class ModelPlan(Plan):
                       if entry.power(name) != "1"]
             lines.append(f"  why: {entry.why}")
         return "\n".join(lines)
+
+    def _require_target(self, model: Value) -> None:
+        super()._require_target(model)
+        carried = carried_plan(model) if isinstance(model, Model) else None
+        if carried is not None and carried.entries != self.entries:
+            raise ValueError(f"model: got one that carries another plan ({carried.title}, forward="
+                             f"{carried.forward!r}); expected the plan that was applied to it")
 
     def apply_(self, model: Model, seed: int = 0) -> Model:
         """``init_`` and ``multiplied_`` in one call: the model then starts, and computes, as the plan says; in place,

@@ -80,6 +80,14 @@ def test_a_second_application_is_refused_before_anything_is_changed(plan: Any, m
     assert torch.equal(model(TOKENS), before)
 
 
+def test_groups_are_of_the_plan_that_was_applied(plan: Any, made: Any) -> None:
+    model = torch.compile(plan.apply_(made), backend="eager")
+    assert len(plan.groups(model, lr=1e-3)) == len(plan.groups(models.GPT(8), lr=1e-3))
+    gauge = tpt.plan(models.GPT, dict(n_layer=2), dict(n_layer=8), "completep")
+    with pytest.raises(ValueError, match=r"^model: got one that carries another plan \(completep, .*'multiplier'\)"):
+        gauge.groups(model, lr=1e-3)
+
+
 def test_hooks_behind_a_compilation_would_not_be_seen(plan: Any, made: Any) -> None:
     compiled = torch.compile(made, backend="eager")
     with pytest.raises(ValueError, match="^model: got a model compiled already"):
