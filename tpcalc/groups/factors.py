@@ -41,12 +41,12 @@ def fold(powers: Powers, optimizer: str) -> Powers:
     """
     front = powers.multiplier
     less = {size: -power for size, power in front.items()}
-    rate = {size: power * (1 + degree(optimizer)) for size, power in front.items()}
+    rate = {size: power * (1 + gradient_degree(optimizer)) for size, power in front.items()}
     return Powers(less, front, rate, less, {size: -power for size, power in rate.items()})
 
 
 @lru_cache(maxsize=None)
-def degree(optimizer: str) -> sp.Expr:
+def gradient_degree(optimizer: str) -> sp.Expr:
     """The degree of an optimizer's direction in gradients and eps together."""
     return direction_power(optimizer, sp.Integer(1), sp.Integer(1))
 

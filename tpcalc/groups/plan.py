@@ -16,7 +16,7 @@ from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, degree, depth_powers, depth_reason, fold, one_eps,
+    ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold, gradient_degree, one_eps,
     optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
@@ -307,7 +307,7 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
             continue
         steps = [PowerStep(depth_reason(parameter, recipe, own), DEPTH, depth_powers(parameter, recipe, optimizer))]
         if steps[0].powers.multiplier and forward == "gauge" and parameter.module not in unfolded:
-            steps.append(PowerStep(GAUGE.format(own, 1 + degree(own)), "", fold(steps[0].powers, own)))
+            steps.append(PowerStep(GAUGE.format(own, 1 + gradient_degree(own)), "", fold(steps[0].powers, own)))
             clips = True
         wide, grown = width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)
         if grown:
