@@ -208,9 +208,21 @@ def _drawn(several: Sequence[Any], rng: np.random.Generator) -> Any:
 
 def _are_equal(side: Any, wrong: Any, relation: str) -> bool:
     """Does a spoil leave what the equation says? Orders are up to a number."""
-    if side == wrong or relation == r"\sim" and bool(sp.cancel(side / wrong).is_number):
+    if _ordered(side) == _ordered(wrong) or relation == r"\sim" and bool(sp.cancel(side / wrong).is_number):
         return True
     return isinstance(side, sp.Expr) and not side.has(sp.Order, sp.Limit) and bool(sp.expand(side - wrong) == 0)
+
+
+def _ordered(side: Any) -> Any:
+    """With the arguments of nodes that do not tell them apart, which say so by ``commutes``, in one order."""
+    if not isinstance(side, sp.Basic):
+        return side
+    return side.replace(lambda node: getattr(node, "commutes", False),
+                        lambda node: Unordered(*sorted(node.args, key=sp.default_sort_key)))
+
+
+class Unordered(sp.Expr):
+    """Arguments whose order says nothing."""
 
 
 # The object that is printed.

@@ -14,7 +14,7 @@ from ._finite_network import TINY
 from ._network_numbers import PRODUCTS
 from ._network_rules import depth, width
 
-N, L, K, STEPS, MU0, ETA0 = 12, 2, 3, 3, 0.8, 0.5
+N, L, K, STEPS, MU0, ETA0 = 12, 5, 3, 3, 0.8, 0.5
 
 
 class Network:

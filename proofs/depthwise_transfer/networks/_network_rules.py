@@ -48,6 +48,7 @@ class Outer(Product):
 class Dot(Product):
     """The sum over entries of the product of two vectors, or of two matrices."""
 
+    commutes = True
     pattern = r"%s \cdot %s"
 
 

@@ -37,7 +37,7 @@ def network() -> Network:
 
 
 def evidence() -> Evidence:
-    here = letters_of_blocks(network(), {t: STEPS - 1, s: 0, ell: 1, k: MATRICES - 1, mu0: MU0})
+    here = letters_of_blocks(network(), {t: STEPS - 1, s: 0, ell: 3, k: 1, mu0: MU0})  # no two are one number
     own = [network().by_difference(0, number, 3) - network().gradients[0][1][0, number, 3] for number in (1, 2)]
     where = f"a tanh network of width {N} with {L} blocks of {MATRICES} matrices"
     return Evidence((
