@@ -184,7 +184,8 @@ def test_matrices_that_any_optimizer_moves_are_read_from_their_start(opt: Any) -
 @pytest.mark.parametrize("net", [
     tp.ResNet("silu", "glu"), tp.ResNet("tanh", "mlp", norm="rms", norm_position="sandwich"),
     tp.ResNet("tanh", "pre_nonlin", norm="layer", norm_position="output"),
-    tp.ResNet("tanh", preactivated(3), norm="layer", train_embedding_readout=True)], ids=str)
+    tp.ResNet("tanh", preactivated(3), norm="layer", train_embedding_readout=True)],
+    ids=["gates", "norms on both sides", "norm of the branch", "three matrices, trained ends"])
 def test_outputs_move_by_the_tangent_kernel(net: tp.ResNet) -> None:
     """Of gated blocks and of norms elsewhere, too: the first small step moves f by its rate times K Delta."""
     run = tp.train(net, tp.Task([[[1.0], [-0.5]]] * 2, [[[1.0], [0.3]]] * 2), tp.SGD(1e-6), SCALE, DEPTH, 16,
