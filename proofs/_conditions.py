@@ -22,7 +22,7 @@ def at(condition: sp.Basic, point: Sequence[Fraction | sp.Expr]) -> bool:
 
 
 def simplest(condition: sp.Basic) -> sp.Basic:
-    """The same set of points with as few relations as its polyhedra have.
+    """An equal set of points with as few relations as its polyhedra have.
 
     The lines of a condition divide the plane into faces, on each of which no relation in it changes: one point of each
     decides. Raises ``NotAffine`` for relations that have no line as their boundary.

@@ -60,7 +60,7 @@ class PlainNetwork:
 
     @cached_property
     def updates(self) -> np.ndarray:
-        """Of all matrices, (L, K, n, n), in one step up the output."""
+        """Updates of all matrices, (L, K, n, n), in one step up the output."""
         x, inside = self.forward(self.draws[2])
         slope, d = PHI[self.phi][1], self.draws[1]
         found = np.empty_like(self.draws[2])

@@ -55,7 +55,7 @@ def stated(inner: object, outer: object, depth: float, eta: float = RATE, y: flo
 
 @lru_cache(maxsize=None)
 def in_a_layer(power: float, depth: int) -> np.ndarray:
-    """Of W1 and of W2, the root mean square of what an update makes of what it acts on, over layers and networks."""
+    """The root mean square, for W1 and for W2, of what an update makes of what it acts on, over layers and networks."""
     squares = []
     for seed in range(SEEDS):
         network = PlainNetwork(depth, WIDE // 2, gammas=(power, power), seed=seed)

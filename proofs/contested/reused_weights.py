@@ -99,7 +99,7 @@ def evidence() -> Evidence:
 
 
 def of_tanh() -> Rate:
-    """Of real networks x + L^(-1/2) W tanh(x), for which nothing is stated in closed form."""
+    """What real networks x + L^(-1/2) W tanh(x) show, for which nothing is stated in closed form."""
     depths = (4, 8, 16)
     found = [[mean_change(PlainNetwork(depth, WIDE, phi="tanh", reused=reused), SEEDS)[0] for depth in depths]
              for reused in (True, False)]

@@ -142,7 +142,7 @@ def test_a_quarter_of_the_particles_is_enough_beside(monkeypatch: pytest.MonkeyP
 
 
 def test_the_mean_field_theory_chooses_enough_particles(begins: None) -> None:
-    task = tp.Task(np.ones((3, 250, 3)) + np.eye(250, 3), np.ones((3, 250, 1)))
+    task = tp.Task(np.ones((3, 120, 3)) + np.eye(120, 3), np.ones((3, 120, 1)))
     raw = raw_problem(tp.theory.DepthwiseScaling(), tp.ResNet("tanh", "pre_nonlin"), task, 4)
     with pytest.raises(Begun):
         tp.theory.dmft(raw)

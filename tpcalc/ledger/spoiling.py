@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -104,20 +104,28 @@ def spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
     >>> [what for what, _ in spoils(x + y**2, np.random.default_rng(0))]
     ['a sign', 'a factor of 2', 'an exponent', 'two names swapped']
     """
-    if isinstance(side, bool):
-        return [("turned round", not side)]
-    if isinstance(side, (sp.logic.boolalg.Boolean, Relational)) and not isinstance(side, sp.Expr):
-        return _spoiled_condition(side, rng)
-    if isinstance(side, sp.MatrixBase):
-        return _spoiled_matrix(side, rng)
-    if not isinstance(side, sp.Expr):
-        return []
+    return _spoils(side, rng)
+
+
+@singledispatch
+def _spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
+    return []
+
+
+@_spoils.register
+def _(side: bool, rng: np.random.Generator) -> list[Spoil]:
+    return [("turned round", not side)]
+
+
+@_spoils.register
+def _(side: sp.Expr, rng: np.random.Generator) -> list[Spoil]:
     ways = {"a sign": _sign, "a factor of 2": _factor, "an exponent": _exponent, "an index shifted": _index,
             "two names swapped": _names}
     made = ((what, _attempted(way, side, rng)) for what, way in ways.items())
     return [(what, wrong) for what, wrong in made if wrong is not None]
 
 
+@_spoils.register
 def _spoiled_matrix(side: sp.MatrixBase, rng: np.random.Generator) -> list[Spoil]:
     """Its entries spoiled, one at a time, each in every way."""
     found = []
@@ -193,7 +201,8 @@ def _names(side: sp.Expr, rng: np.random.Generator) -> sp.Expr | None:
     return side.xreplace({first: second, second: first})
 
 
-def _spoiled_condition(side: sp.Basic, rng: np.random.Generator) -> list[Spoil]:
+@_spoils.register
+def _spoiled_condition(side: sp.logic.boolalg.Boolean, rng: np.random.Generator) -> list[Spoil]:
     relations = sorted(side.atoms(Relational), key=str)
     if not relations:
         return []

@@ -33,7 +33,7 @@ class BlockProduct:
 
     @property
     def name(self) -> str:
-        """Of the matrix's family."""
+        """The name of the matrix's family."""
         return str(self.matrix.name)
 
     @property

@@ -97,7 +97,7 @@ def mean_slope(sites: Sites, one: sp.Expr) -> complex:
 
 
 def value(expression: sp.Expr, sites: Sites, conjugate: sp.Expr) -> complex:
-    """Of an expression with slopes, which are found without the rules."""
+    """The number of an expression with slopes, which are found without the rules."""
     known = {Slope(ACTION.value, conjugate): lambda: by_contour(sites, conjugate, "action"),
              Slope(sp.log(Z), conjugate): lambda: by_contour(sites, conjugate, "log_z"),
              mean_of(Slope(HAMILTONIAN.value, conjugate)): lambda: mean_slope(sites, conjugate)}

@@ -134,7 +134,7 @@ def _named(integral: sp.Integral) -> sp.Expr:
 
 @lru_cache(maxsize=None)
 def derivation() -> tuple[Derivation, Derivation]:
-    """Of slopes in sources, and of the kernel after a step."""
+    """Steps to slopes in sources, and of the kernel after a step."""
     slopes, kernel = Derivation(), Derivation()
     for source in (SOURCE_U, SOURCE_R):
         for field, value in ((h(x, t, tau), WHOLE), (g(t, tau), WHOLE_BACK)):

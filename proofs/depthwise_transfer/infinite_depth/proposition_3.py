@@ -85,7 +85,7 @@ def by_solver(**first: Value) -> Letters:
 
 
 def _average(reading: Letters, body: sp.Expr) -> Value:
-    """Of two fields, by their coefficients; of a derivative its value, as it is a number."""
+    """The mean of two fields, by their coefficients; of a derivative its value, as it is a number."""
     if isinstance(body, Slope):
         return reading.of(body)
     one, two = sp.Mul.make_args(body) if not body.is_Pow else (body.base,) * int(body.exp)

@@ -76,7 +76,7 @@ class Sources:
 
     @cached_property
     def sites(self) -> Sites:
-        """The same with conjugate fields."""
+        """These sites with conjugate fields."""
         nothing, none = np.zeros((L, T, T), dtype=complex), np.zeros((L, T))
         return Sites({"Phi": self.Phi.astype(complex), "G": self.G.astype(complex), "A": self.A.astype(complex),
                       "B": self.B.astype(complex), "Phih": nothing, "Gh": nothing}, self.Delta, self.inputs, self.c,

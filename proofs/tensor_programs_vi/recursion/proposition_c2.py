@@ -55,7 +55,7 @@ def derive() -> Proof:
         derivation.through((SUM, UNITS, COUNT), one.target, one.target)
 
     def numbers(rng: np.random.Generator) -> float:
-        """The same from the recursion for all depth scalings, at random points with a limit and at one half."""
+        """As much from the recursion for all depth scalings, at random points with a limit and at one half."""
         everywhere, wrong = tp.depth_limit(recursion(GENERAL)), 0
         for alpha in (HALF, *(HALF + sp.Rational(int(rng.integers(1, 12)), 12) for _ in range(4))):
             numbers = {"alpha": alpha, "gamma": 1 - alpha}

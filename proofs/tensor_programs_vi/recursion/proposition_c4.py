@@ -46,7 +46,7 @@ def statement() -> Equations:
 
 
 def derivation() -> Derivation:
-    """Of the equations between the ends of the network, from those of lemma D.1 in the same order."""
+    """The equations between the ends of the network, from those of lemma D.1 in the same order."""
     found = Derivation()
     layered = [e for e in recursion().equations if e.location.loops[1:]]
     for one in statement().equations:

@@ -38,7 +38,7 @@ def with_data(side: sp.Expr, step: int, run: tp.Run) -> sp.Expr:
 
 
 def derive() -> Proof:
-    """Of the ends from lemma D.1; what is between is proposition C.4."""
+    """Steps to the ends, from lemma D.1; what is between is proposition C.4."""
     found = limit.derivation()
     first, output, last = statement().equations[:3]
     ends = {e.target.args[0]: e for e in recursion().equations if e.kind == "Gamma" and not e.location.loops[1:]}

@@ -70,7 +70,7 @@ KNOWN = counted(SIZES, "appendix H [tensor_programs_vi/appendix_h]")
 
 
 def at_point(point: Point) -> dict[str, sp.Expr]:
-    """The same powers, counted at a point alone, without regions."""
+    """These powers, counted at a point alone, without regions."""
     (_, found), = exponents_of(NET, tuple(zip(PLANE, point)))
     return {name: getattr(found, field).at(()) for name, field in NAMES.items()}
 

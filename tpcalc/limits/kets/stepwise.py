@@ -63,7 +63,7 @@ class StepwiseSolution:
         raise NotImplementedError
 
     def overlap(self, one: np.ndarray, two: np.ndarray) -> float:
-        """Of two kets."""
+        """The mean of the product of two kets."""
         raise NotImplementedError
 
     def outputs(self) -> np.ndarray:
