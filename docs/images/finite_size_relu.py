@@ -22,13 +22,12 @@ from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.refined import at_depths
 from tpcalc.methods.depth_orders import depth_orders
 from tpcalc.methods.extrapolation import Extrapolation
-from tpcalc.training.read_through import read_through
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 
-NET, SCALE, OPT = tp.ResNet("relu", "pre_nonlin"), tp.DepthScaling(0.5, 0.5), tp.SGD(1.0)
+NET, SCALE, OPT = tp.ResNet("relu", "pre_nonlin", readout="relu"), tp.DepthScaling(0.5, 0.5), tp.SGD(1.0)
 STEPS, BATCH, INPUTS = 8, 4, 3
-PROGRAM = read_through(tp.program(NET, OPT, SCALE, batch=True, d_in=INPUTS), "relu")
+PROGRAM = tp.program(NET, OPT, SCALE, batch=True, d_in=INPUTS)
 COARSEST, LEVELS, BATCHES, SAMPLES = 4, 5, 48, 1024
 DEPTHS = [COARSEST * 2**level for level in range(LEVELS)]
 WIDTHS, SEEDS, SHOWN = [64, 256, 1024, 4096], 15, 1024

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import run_dense
 from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.programs.blocks import preactivated
 from tpcalc.programs.from_zero import from_zero
-from tpcalc.training.read_through import read_through
 
 X, Y = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
 TASK = tp.Task(X, Y)
@@ -125,22 +125,27 @@ def by_hand(weights: dict[str, np.ndarray], inputs: np.ndarray, targets: np.ndar
 
 def test_a_read_out_acts_on_an_activation() -> None:
     """(1), trained ends as well: exactly the network that anyone would write."""
-    net, n, steps = tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=True), 48, 4
-    program = read_through(tp.program(net, tp.SGD(0.7), tp.DepthScaling(), batch=True), "tanh")
+    net, n, steps = tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=True, readout="tanh"), 48, 4
+    program = tp.program(net, tp.SGD(0.7), tp.DepthScaling(), batch=True)
     inputs, targets = np.array(X), np.array(Y)
     weights = {"U": zero_start(1, n)["U"], "nV": zero_start(1, n)["nV"], "W": zero_start(1, n)["W1"]}
     data = {"xi": np.broadcast_to(inputs, (steps, 3)), "y": np.broadcast_to(targets, (steps, 3))}
     found = run_dense(program, {"T": steps, "L": LAYERS, "B": 3}, data, n, weights=weights).series("f")
     np.testing.assert_allclose(found, by_hand(weights, inputs, targets, 0.7, steps), rtol=0, atol=1e-13)
+    task = tp.Task(data["xi"][..., None], data["y"][..., None])
+    run = tp.train(net, task, tp.SGD(0.7), tp.DepthScaling(), LAYERS, n, method=tp.methods.Dense(weights=weights))
+    np.testing.assert_allclose(run.outputs[..., 0], found, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("phi", ["relu", "tanh"])
 def test_the_first_step_is_the_tangent_kernel_of_that_read_out(phi: str) -> None:
     """A small step moves outputs by the rate times K (y - f) / B, where K is ``tp.kernel_fn``'s."""
     inputs, y, rate = np.array([[1.0, 0.0], [0.5, 0.8], [-0.6, 0.7]]), np.array([1.0, -0.7, 0.5]), 1e-3
-    net, depth = tp.ResNet(phi, "pre_nonlin"), 4
-    kernel = tp.kernel_fn(net, depth=depth, readout=phi)(inputs, get="ntk")
-    program = read_through(tp.program(net, tp.SGD(rate), tp.DepthScaling(), batch=True, d_in=2), phi)
+    net, depth = tp.ResNet(phi, "pre_nonlin", readout=phi), 4
+    kernel = tp.kernel_fn(net, depth=depth)(inputs, get="ntk")
+    np.testing.assert_array_equal(
+        tp.kernel_fn(tp.ResNet(phi, "pre_nonlin"), depth=depth, readout=phi)(inputs, get="ntk"), kernel)
+    program = tp.program(net, tp.SGD(rate), tp.DepthScaling(), batch=True, d_in=2)
     data = {"xi": np.broadcast_to(inputs, (2, 3, 2)), "y": np.broadcast_to(y, (2, 3))}
     runs = particles(program, {"T": 2, "L": depth, "B": 3}, data, 2048, batches=8).batches
     before, after = np.array([run.series("f") for run in runs]).swapaxes(0, 1)
@@ -149,14 +154,47 @@ def test_the_first_step_is_the_tangent_kernel_of_that_read_out(phi: str) -> None
     assert np.all(error < 0.03 * size) and np.all(np.abs(found.mean(axis=0)) < 4 * error + 3e-3 * size)
 
 
-def test_what_has_no_read_out_on_the_stream_is_refused() -> None:
-    program = tp.program(tp.ResNet("tanh", "pre_nonlin"), tp.SGD(1.0), tp.DepthScaling())
-    for other in (read_through(program, "tanh"),
-                  tp.program(tp.Transformer(heads=1, head_dim=1, positions=2), tp.SGD(1.0), tp.DepthScaling())):
-        with pytest.raises(ValueError, match="expected those that tp.program writes of a tp.ResNet"):
-            read_through(other, "tanh")
-    with pytest.raises(ValueError, match="phi: "):
-        read_through(program, "nothing")
+@pytest.mark.parametrize("skip", [None, tp.HyperConnections()], ids=str)
+def test_a_step_goes_down_the_gradient_through_the_read_out(skip: Any) -> None:
+    """Several outputs and streams: a small step takes off the loss its rate times the squared gradient, which is found
+    by differences; embedding and readout are moved by n times theirs."""
+    inputs, targets, n, rate, move = np.array([[0.7, -0.4]]), np.array([[1.0, 0.0, 0.0]]), 5, 1e-5, 1e-5
+    net = tp.ResNet("tanh", "mlp", skip=skip, readout="tanh", norm="rms", norm_position="output",
+                    train_embedding_readout=True)
+
+    def losses(steps: int, weights: dict[str, np.ndarray] | None = None) -> tuple[np.ndarray, Any]:
+        task = tp.Task(np.array([inputs] * steps), np.array([targets] * steps), loss="softmax")
+        run = tp.train(net, task, tp.SGD(rate), tp.DepthScaling(), 2, n, method=tp.methods.Dense(weights=weights))
+        return run.losses, run
+
+    (before, after), run = losses(2)
+    weights, total = run.initial_weights(), 0.0
+    for name, value in weights.items():
+        for at in np.ndindex(value.shape):
+            up, down = ({**weights, name: value + sign * move * (np.indices(value.shape).T == at).all(-1).T}
+                        for sign in (1, -1))
+            slope = (losses(1, up)[0][0] - losses(1, down)[0][0]) / (2 * move)
+            total += slope**2 * (1 if name.startswith("W") else n)
+    assert (before - after) / rate == pytest.approx(total, rel=1e-3) and total > 0.01
+
+
+def test_what_knows_streams_alone_refuses_other_read_outs() -> None:
+    """By name; what reads the program takes them."""
+    task, four = tp.Task([1.0, 0.5], [1.0, -0.5]), (2, 4, 8, 16)
+    for net in (tp.ResNet(readout="tanh"), tp.ResNet("tanh", "mlp", readout="relu")):
+        for depth, width, taken in ((tp.oo, tp.oo, {"common_draws"}), (4, tp.oo, {"particles"}),
+                                    (4, 16, {"dense", "conditioned"})):
+            rows = tp.methods.table(tp.Problem(net, task, tp.SGD(), tp.DepthScaling(), depth, width)).rows
+            assert {row.name for row in rows if row.refusal is None} == taken
+        for asked in (lambda: tp.train(net, task, tp.SGD(), tp.DepthScaling(), tp.oo, method="collocation"),
+                      lambda: tp.theory.gradient_correlation(net),
+                      lambda: tp.studies.cauchy_differences(net, task, tp.SGD(), tp.DepthScaling(), four)):
+            with pytest.raises(tp.NotCovered, match="readout"):
+                asked()
+    with pytest.raises(ValueError, match="readout: got 'nothing'"):
+        tp.ResNet(readout="nothing")
+    with pytest.raises(tp.NotCovered, match="readout: got 1/h"):
+        tp.train(tp.ResNet(readout=1 / sp.Symbol("h")), task, tp.SGD(), tp.DepthScaling(), 4)
 
 
 def test_gradient_flow_is_the_limit_of_small_steps_in_the_sources_units() -> None:

@@ -27,6 +27,7 @@ CASES: dict[str, tuple[tp.ResNet, Any, str]] = {
     "relu behind": (tp.ResNet("relu"), tp.SGD(LR), "post"),
     "layer norm": (tp.ResNet("tanh", "pre_nonlin", norm="layer"), tp.SGD(LR), "pre"),
     "rms norm": (tp.ResNet("relu", "mlp", norm="rms"), tp.SGD(LR), "mlp"),
+    "readout": (tp.ResNet("tanh", "pre_nonlin", readout="relu"), tp.SGD(LR), "pre"),
     "momentum and decay": (tp.ResNet("tanh", "pre_nonlin"), tp.SGD(LR, momentum=0.5, weight_decay=0.2), "pre"),
     "Adam": (tp.ResNet("tanh", "pre_nonlin"), ADAM, "pre"),
     "Adam, two matrices": (tp.ResNet("relu", "mlp"), ADAM, "mlp"),
@@ -38,7 +39,8 @@ def plain(case: str, weights: dict[str, np.ndarray]) -> BlockFields:
     adam = (opt.beta1, opt.beta2, opt.eps) if isinstance(opt, tp.Adam) else (0, 0, 0) if isinstance(
         opt, tp.SignSGD) else None
     return BlockFields(kind, str(net.phi), net.norm, weights, DEPTH**-0.5, DEPTH**-0.5, opt.lr,
-                       float(getattr(opt, "weight_decay", 0)), float(getattr(opt, "momentum", 0)), adam).train(TASK)
+                       float(getattr(opt, "weight_decay", 0)), float(getattr(opt, "momentum", 0)), adam,
+                       str(net.readout)).train(TASK)
 
 
 def names(case: str) -> tuple[str, ...]:
@@ -184,8 +186,9 @@ def test_matrices_that_any_optimizer_moves_are_read_from_their_start(opt: Any) -
 @pytest.mark.parametrize("net", [
     tp.ResNet("silu", "glu"), tp.ResNet("tanh", "mlp", norm="rms", norm_position="sandwich"),
     tp.ResNet("tanh", "pre_nonlin", norm="layer", norm_position="output"),
-    tp.ResNet("tanh", preactivated(3), norm="layer", train_embedding_readout=True)],
-    ids=["gates", "norms on both sides", "norm of the branch", "three matrices, trained ends"])
+    tp.ResNet("tanh", preactivated(3), norm="layer", train_embedding_readout=True),
+    tp.ResNet("relu", "pre_nonlin", readout="tanh", train_embedding_readout=True)],
+    ids=["gates", "norms on both sides", "norm of the branch", "three matrices, trained ends", "readout of tanh"])
 def test_outputs_move_by_the_tangent_kernel(net: tp.ResNet) -> None:
     """Of gated blocks and of norms elsewhere, too: the first small step moves f by its rate times K Delta."""
     run = tp.train(net, tp.Task([[[1.0], [-0.5]]] * 2, [[[1.0], [0.3]]] * 2), tp.SGD(1e-6), SCALE, DEPTH, 16,

@@ -143,7 +143,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     **dict.fromkeys(("Adam", "AdamW", "SOAP"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
         "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative", "independent": "flag"}),
-    "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_embedding_readout": "flag",
+    "ResNet": {"phi": "activation", "readout": "activation",
+               "block": "block", "norm": "optional word", "train_embedding_readout": "flag",
                "matrices": "nothing", "mlp_ratio": "nothing", **OPTIONS},
     "Skip": {"keep": "nonzero", "inject": "real", "learned": "flag"},
     "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
@@ -206,7 +207,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "web": {"s": "optional real", "kappa": "optional real"},
     "width.depth_to_width_ratio": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
     "Program.unroll": {"sizes": "mapping"},
-    "kernel_fn": {"train_embedding_readout": "optional flag", "readout": "activation"},
+    "kernel_fn": {"train_embedding_readout": "optional flag", "readout": "optional activation"},
     "AttentionLayer": {"positions": "whole", "head_dim": "whole", "causal": "flag", "power": "real",
                        "mlp": "optional net", "points": "nothing", "scrambles": "whole"},
     "attention_kernel": {"layer": "result", "inputs": "nothing", "scale": "depth scaling"},

@@ -17,7 +17,7 @@ from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
 from ..scaling.parametrization import ParametrizationAtWidth
 from ..optimizers import Clipped
 from ..data import Sequences, Task
-from ..models.activations import require_finite
+from ..models.activations import activation, require_finite
 from ..training.builders import program
 from ..training.initial_products import block_products, last_features, with_initial_products
 from ..programs.indices import BATCH, POSITIONS, L, T, i, l, p
@@ -58,6 +58,7 @@ class Training:
 
     def __post_init__(self) -> None:
         require_finite(self.net.phi)
+        require_finite(self.net.readout, "readout")
 
     @property
     def probes(self) -> int:
@@ -129,7 +130,7 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
         written = with_initial_products(written, net)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     twice = 2 if net.ties_embedding_readout else 1  # U . U has twice the variance of U . nV
-    square: Statement = Assign(SQUARE[first], twice * Mean(net.read((*first, L)) ** 2))
+    square: Statement = Assign(SQUARE[first], twice * Mean(activation(net.readout)(net.read((*first, L))) ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:

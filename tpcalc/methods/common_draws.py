@@ -88,8 +88,8 @@ class CommonDraws:
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, activations that are not finite, and networks of which no rule says whether there is
         a limit."""
-        reason = refusal(self.name, problem) or reason_of(
-            lambda: require_finite(problem.net.phi))
+        reason = (refusal(self.name, problem) or reason_of(lambda: require_finite(problem.net.phi))
+                  or reason_of(lambda: require_finite(problem.net.readout, "readout")))
         if reason is not None:
             return reason
         try:

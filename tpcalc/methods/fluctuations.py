@@ -19,7 +19,8 @@ SPREAD = 0.25  # standard deviation of a value between batches, over its mean: o
 def directions_are_sampled(problem: Problem) -> bool:
     """Whether what a function of whole matrices divides by, and vanishes at infinite width, is found by real networks
     beside particles, not by counting loss derivatives and inputs as with tp.Muon in a usual tp.ResNet."""
-    counted = kind_of_updates(problem.opt) == "orthogonal" and not problem.net.positions and problem.net.is_usual
+    counted = kind_of_updates(problem.opt) == "orthogonal" and not problem.net.positions and (
+        problem.net.is_usual and problem.net.reads_stream)
     return _is_spectral(problem) and not counted
 
 

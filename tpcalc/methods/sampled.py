@@ -62,6 +62,7 @@ class ReadsProgram(ABC):
         return (refusal(self.name, problem)
                 or rounded(problem, getattr(self, "dtype", "float64"))
                 or reason_of(lambda: require_finite(problem.net.phi))
+                or reason_of(lambda: require_finite(problem.net.readout, "readout"))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:

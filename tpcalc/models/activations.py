@@ -49,10 +49,11 @@ def _at(expression: sp.Expr, h: sp.Expr) -> sp.Expr:
 
 
 @lru_cache(maxsize=64)
-def require_finite(phi: sp.Expr | str) -> None:
-    """Raise ``ValueError`` unless phi and its derivative are real and finite for all real arguments, as far as sympy
-    finds their poles: means over Gaussian variables need not exist elsewhere, and samples would not tell."""
-    f = activation(phi)(H)
+def require_finite(phi: sp.Expr | str, name: str = "phi") -> None:
+    """Raise ``ValueError``, which calls it ``name``, unless phi and its derivative are real and finite for all real
+    arguments, as far as sympy finds their poles: means over Gaussian variables need not exist elsewhere, and samples
+    would not tell."""
+    f = activation(phi, name)(H)
     for order, what in enumerate(("it", "its derivative")):
         value = f.diff(H, order)
         try:
@@ -62,7 +63,7 @@ def require_finite(phi: sp.Expr | str) -> None:
         wrong = value.has(sp.DiracDelta, sp.Derivative, *UNREAL)
         if wrong or poles is not sp.S.EmptySet:
             where = "" if wrong else f" at h in {poles}"
-            raise NotCovered(f"phi: got {f}; {what} is not a finite real function of h{where}; expected functions "
+            raise NotCovered(f"{name}: got {f}; {what} is not a finite real function of h{where}; expected functions "
                              "that are finite for all real h, with such a derivative (kinks are allowed)")
 
 

@@ -14,6 +14,7 @@ from ..programs.blocks import Branch, vector
 from ..programs.indices import t
 from ..programs.language import Family, Matrix, Vector
 from ..programs.program import Assign
+from .activations import is_linear
 from .attention import SoftmaxAttention
 
 NETWORKS = "a tp.ResNet or a tp.Transformer"
@@ -37,12 +38,14 @@ class Layer:
 class Network(ABC):
     """What a program of a training needs to know of a network whose layers add to a stream.
 
-    takes: the class of its tasks; positions: how many a sample has, None where it is no sequence.
+    takes: the class of its tasks; positions: how many a sample has, None where it is no sequence; readout: the
+    activation of the stream that the readout acts on.
     """
 
     takes: ClassVar[type]
     phi: sp.Expr | str
     norm: str | None
+    readout: sp.Expr | str = "linear"
     train_embedding_readout: bool
     positions: int | None
 
@@ -63,12 +66,13 @@ class Network(ABC):
     @property
     @abstractmethod
     def is_linear(self) -> bool:
-        """Is every vector of a layer a sum of vectors and of products of matrices with vectors, without a function?"""
+        """Is every vector of a layer a sum of vectors and of products of matrices with vectors, without a function, and
+        is the stream read as it is?"""
 
     @property
     @abstractmethod
     def is_plain(self) -> bool:
-        """Is a layer nothing but one matrix, on the stream as it is, added to it?"""
+        """Is a layer nothing but one matrix, on the stream as it is, added to it, and is the stream read as it is?"""
 
     @property
     def ties_embedding_readout(self) -> bool:
@@ -81,14 +85,19 @@ class Network(ABC):
         return not self.vectors_of_block
 
     @property
-    def readout(self) -> tuple[sp.Expr, ...]:
+    def reads_stream(self) -> bool:
+        """Does the readout act on the stream itself, not on an activation of it?"""
+        return is_linear(self.readout)
+
+    @property
+    def readout_weights(self) -> tuple[sp.Expr, ...]:
         """What the readout weighs the streams with, one for each: x, x2, ..., all of which start as U xi."""
         return (sp.Integer(1),)
 
     @property
     def streams(self) -> tuple[Family, ...]:
         """The families of the streams."""
-        return tuple(vector("x" if number == 1 else f"x{number}") for number in range(1, len(self.readout) + 1))
+        return tuple(vector("x" if number == 1 else f"x{number}") for number in range(1, len(self.readout_weights) + 1))
 
     @property
     def branch_kinds(self) -> tuple[str, ...]:
@@ -101,13 +110,13 @@ class Network(ABC):
         return (self.streams,)
 
     def read(self, at: tuple[sp.Expr, ...]) -> sp.Expr:
-        """What the readout reads: the streams at these indices, weighed."""
-        return sp.Add(*(weight * stream[at] for weight, stream in zip(self.readout, self.streams)))
+        """What the readout reads, or an activation of it: the streams at these indices, weighed."""
+        return sp.Add(*(weight * stream[at] for weight, stream in zip(self.readout_weights, self.streams)))
 
     @property
     def reads_one_stream(self) -> bool:
-        """Is what the readout reads the stream x by itself?"""
-        return self.readout[0] == 1 and not any(self.readout[1:])
+        """Is what the readout reads the stream x by itself, or an activation of it?"""
+        return self.readout_weights[0] == 1 and not any(self.readout_weights[1:])
 
     @cached_property
     def _written(self) -> Layer:
@@ -180,5 +189,5 @@ class Network(ABC):
         but for ``trained_embedding_readout``, frozen embedding and readout."""
         if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
             raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
-                             "'pre_nonlin'), skip=None, norm=None"
+                             "'pre_nonlin'), skip=None, norm=None, readout='linear'"
                              + ("" if trained_embedding_readout else " and frozen embedding and readout"))

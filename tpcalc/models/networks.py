@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import sympy as sp
 
-from .._checks import choice, flag, positive_integer
+from .._checks import choice, flag, positive_integer, short
+from ..errors import NotCovered
 from .activations import activation, is_linear
 from ..programs.blocks import BLOCKS, GATES, Block, Branch, after_gate, block_name, in_parts, is_linear_in_vectors, mlp
 from ..programs.blocks import vector
@@ -68,6 +69,10 @@ class ResNet(Residual):
         one rate for both where W2 has entries N(0, 1/n) and 1/sqrt(r) stands in front of it as a multiplier.
         ``tp.Parametrization`` names W1 and W2. tp.Muon, tp.NormalizedSGD, tp.Shampoo and tp.SOAP see W1 and W2 as
         wholes, which move by lr times their directions, without a factor for their shapes.
+    readout:
+        what the readout is applied to: "linear", the stream itself, or an activation of it, f = V^T phi(x^L), as
+        ``phi``: (1) of Depthwise Hyperparameter Transfer [depthwise_transfer/parametrization]. Methods that know blocks
+        alone take "linear".
 
     Normalization (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
@@ -88,9 +93,13 @@ class ResNet(Residual):
     norm: str | None = None
     train_embedding_readout: bool = False
     matrices: int = 2
+    readout: sp.Expr | str = field(default="linear", kw_only=True)
 
     def __post_init__(self) -> None:
         activation(self.phi)
+        activation(self.readout, "readout")
+        if isinstance(self.readout, str):
+            object.__setattr__(self, "readout", self.readout.lower())
         for name, value in zip(("block", "phi"), after_gate(self.block, self.phi, "linear")):
             object.__setattr__(self, name, value)
         if not callable(self.block):
@@ -128,9 +137,13 @@ class ResNet(Residual):
     def written(self) -> tuple[list[Assign], sp.Expr]:
         """The statements of the block on the stream of one sample, norms included, and the vector that is added to it.
 
-        Raises ``ValueError`` where a layer is not x + eps block(x), naming the option.
+        Raises ``ValueError`` where a layer is not x + eps block(x), naming the option, and for a readout that does not
+        act on the stream itself: what is known of blocks is told of such.
         """
         self.require_added()
+        if not self.reads_stream:
+            raise NotCovered(f"readout: got {short(self.readout)}; what blocks make by themselves is read where the "
+                             "readout acts on the stream; expected 'linear'")
         branch = self._branch((t,))
         return branch.statements, self.entered(self.block_function, branch, sp.Integer(1), "", STREAM)
 
@@ -140,15 +153,16 @@ class ResNet(Residual):
         depth = "" if self.block == "post_nonlin" else f" with {block_name(self.block)} blocks"
         if self.matrices != 2:
             depth += f" of {self.matrices} {'matrices' if self.matrices > 1 else 'matrix'}"
-        return f"{name} residual network{depth}"
+        read = "" if self.reads_stream else f" read through {self.readout}"
+        return f"{name} residual network{depth}{read}"
 
     @cached_property
     def is_linear(self) -> bool:
-        return all(is_linear_in_vectors(s.value) for s in self._written.statements)
+        return self.reads_stream and all(is_linear_in_vectors(s.value) for s in self._written.statements)
 
     @cached_property
     def is_plain(self) -> bool:
-        if self.skip is not None or len(self._written.statements) > 1:
+        if self.skip is not None or not self.reads_stream or len(self._written.statements) > 1:
             return False
         statements, value = self.written()
         return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Matrix)

@@ -60,8 +60,8 @@ class Residual(Network):
             raise ValueError(f"skip: got {short(self.skip)}; expected an object of it, {self.skip.__name__}()")
         if self.skip == Skip():
             object.__setattr__(self, "skip", None)
-        if not 1 <= len(self.readout) <= CARRIED or not any(self.readout):
-            raise ValueError(f"skip: got {short(self.skip)}, with {len(self.readout)} streams; expected 1 to "
+        if not 1 <= len(self.readout_weights) <= CARRIED or not any(self.readout_weights):
+            raise ValueError(f"skip: got {short(self.skip)}, with {len(self.readout_weights)} streams; expected 1 to "
                              f"{CARRIED}, of which the readout reads one at least")
         object.__setattr__(self, "mlp_ratio", whole_number("mlp_ratio", self.mlp_ratio, 1))
         if self.mlp_ratio > WIDEST:
@@ -91,7 +91,7 @@ class Residual(Network):
                              "nothing there")
 
     @property
-    def readout(self) -> tuple[sp.Expr, ...]:
+    def readout_weights(self) -> tuple[sp.Expr, ...]:
         """What the skip says, or else that the first stream alone is read."""
         said = getattr(self.skip, "readout", None)
         if said is not None:
@@ -111,8 +111,8 @@ class Residual(Network):
         return self.norm is not None and self.norm_position in OF_INPUT
 
     def __repr__(self) -> str:
-        """As dataclasses are shown, without options of a sublayer that are as usual."""
-        own = {f.name: f.default for f in fields(Residual)}
+        """As dataclasses are shown, without options of sublayers and the readout that are as usual."""
+        own = {f.name: f.default for f in fields(self) if f.kw_only}
         shown = [f.name for f in fields(self) if f.name not in own] + [
             name for name, usual in own.items() if getattr(self, name) != usual]
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"

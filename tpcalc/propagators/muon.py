@@ -91,7 +91,8 @@ def slopes_of(block: BlockKernels) -> Slopes:
 
 def mixes(net: Network) -> bool:
     """Is it known, at infinite depth, what rows that Muon mixes do in blocks of this network?"""
-    return net.is_plain or isinstance(net, ResNet) and net.block == "post_nonlin" and net.norm is None
+    return net.is_plain or (isinstance(net, ResNet) and net.block == "post_nonlin" and net.norm is None
+                            and net.reads_stream)
 
 
 def require_mixing_block(net: ResNet, opt: SGD | Muon) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..interpreters.training import BlockRecord
+from ..interpreters.vectors import numpy_function
+from ..models.activations import H as ONE, activation
 from ..training.raw_problem import RawProblem
 from .order_parameters import Fields, MatrixFields, Numbers, indexed
 from .responses import responses
@@ -41,9 +43,15 @@ def of_batch(run: Run, raw: RawProblem | None, record: BlockRecord) -> tuple[Num
         body += np.mean(Phi * G, axis=0)
     first = next(iter(record.matrices))
     Phi = np.concatenate([numbers[first, "Phi"], overlaps(record.last_features[None])])
-    numbers.update({("", "Phi"): Phi, ("", "K"): with_embedding_readout(run, body, numbers["", "H"][-1],
-                                                                        numbers["", "G"][0])})
+    read = overlaps(_read(run, x[-1]))
+    numbers.update({("", "Phi"): Phi, ("", "K"): with_embedding_readout(run, body, read, numbers["", "G"][0])})
     return indexed(numbers, task.steps, task.batch), Fields(sites(x), sites(g), fields)
+
+
+def _read(run: Run, end: np.ndarray) -> np.ndarray:
+    """What the readout acts on, of the stream at the last node."""
+    net = run.problem.net
+    return end if net.reads_stream else np.asarray(numpy_function(activation(net.readout)(ONE), (ONE,))(end))
 
 
 def overlaps(one: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
@@ -53,8 +61,8 @@ def overlaps(one: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
 
 
 def with_embedding_readout(run: Run, body: np.ndarray, last: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """The tangent kernel with what trained embedding and readout add: the features at the end, and the gradients at
-    the start."""
+    """The tangent kernel with what trained embedding and readout add: the kernel of what the readout acts on, and of
+    the gradients at the start."""
     if not run.problem.net.train_embedding_readout:
         return body
     inputs = run.task.inputs.reshape(-1, run.task.d_in)

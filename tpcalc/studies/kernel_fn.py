@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
@@ -139,12 +139,12 @@ class KernelFunction:
 
 def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScaling(),
               train_embedding_readout: bool | None = None,
-              readout: sp.Expr | str = "linear") -> KernelFunction:
+              readout: sp.Expr | str | None = None) -> KernelFunction:
     """The kernels of ``net`` in the lazy limit: infinite width, and features that do not move.
 
     depth: a number of layers, or ``tp.oo``; scale: of branches and updates, (1/2, 1/2) by default;
     train_embedding_readout: whether the gradients in embedding and readout count, by default what the network says;
-    readout: what the readout is applied to, the stream itself or an activation of it.
+    readout: what the readout is applied to, the stream itself or an activation of it, by default what the network says.
 
     Kernels come from the statements of the block: its covariance kappa, its slope kappa_12 and its tangent kernels, at
     initialization, where streams are Gaussian. So blocks that act on the stream first, such as "pre_nonlin", are
@@ -165,7 +165,9 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     scale.require_numbers()
     ends = net.train_embedding_readout if train_embedding_readout is None else _checks.flag("train_embedding_readout",
                                                                                             train_embedding_readout)
+    readout = net.readout if readout is None else readout
     activation(readout, "readout")
+    net = replace(net, readout="linear")  # of blocks and streams, which know nothing of it
     if not is_linear(readout):
         require_gaussian(net, layers, f"a readout of {_checks.short(readout)}")
     return KernelFunction(InitialLayers(net, layers, scale), ends, readout)

@@ -14,6 +14,7 @@ from ..programs.blocks import named_family
 from ..optimizers.clipped import Clipped
 from ..programs.indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
+from ..models.activations import activation
 from ..models.network import NETWORKS, Layer, Network
 from ..optimizers.normalized import NormalizedSGD
 from ..optimizers.sgd import SGD
@@ -77,15 +78,20 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
                         for part in (layer.statements, back.statements))
     every = net.positions and POSITIONS  # as many as the size says, where there are any
     read, known = net.read((*sample, L)), {s.target for s in back.statements}
-    asked = [(s, weight) for s, weight in zip(streams, net.readout) if gradient_name(s[(*sample, l - 1)]) in known]
+    asked = [(stream, weight) for stream, weight in zip(streams, net.readout_weights)
+             if gradient_name(stream[(*sample, l - 1)]) in known]
+    total, to_read = _total(signal * read_out, o, d_out), list[Assign]()
+    from_read = [Assign(gradient_name(stream[(*sample, L)]), weight * total) for stream, weight in asked]
+    if not net.reads_stream:
+        to_read, from_read = _through_readout(net, sample, [stream for stream, _ in asked], total)
+        read = to_read[0].target
     forward: list[Statement] = [
         *_each(p, every, *(Assign(stream[(*sample, 0)], _total(given * read_in, j, d_in)) for stream in streams)),
-        Loop(l, sp.Integer(1), L, upward),
+        Loop(l, sp.Integer(1), L, upward), *to_read,
         *_each(p, every, *_each(o, d_out, Assign(answer, Mean(read_out * read))))]
     backward: list[Statement] = [
         *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
-        *_each(p, every, *(Assign(gradient_name(stream[(*sample, L)]), weight * _total(signal * read_out, o, d_out))
-                           for stream, weight in asked)),
+        *_each(p, every, *from_read),
         Loop(l, L, sp.Integer(1), downward, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
@@ -220,6 +226,16 @@ def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.E
             wanted.add(v)
             open_ += [*makes.get(v, ()), *([onwards[v]] if v in onwards else [])]
     return Backward([s for s in back.statements if s.target in wanted], back.gradients)
+
+
+def _through_readout(net: Network, sample: tuple[sp.Expr, ...], streams: list[Family], signal: sp.Expr
+                     ) -> tuple[list[Assign], list[Assign]]:
+    """What the readout acts on where that is an activation of the stream, and the way back from it; signal: of it."""
+    ends = [stream[(*sample, L)] for stream in streams]
+    features, back = Family(Vector, "r")[sample], Family(Vector, "dr", r"\delta r")[sample]
+    forward = [Assign(features, activation(net.readout)(net.read((*sample, L))))]
+    return forward, [Assign(back, signal), *backpropagate(forward, {features: back}, ends, gradient_name,
+                                                          UNIT).statements]
 
 
 def _per_parameter(gradients: list[Gradient]) -> dict[Matrix | Vector, list[Gradient]]:

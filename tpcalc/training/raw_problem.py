@@ -64,8 +64,8 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     scaling:
         a ``tp.theory.DepthwiseScaling``.
     net:
-        the block, usually "pre_nonlin", and whether ends are trained (by the learning rate of all others); the readout
-        acts on the stream.
+        the block, usually "pre_nonlin", and whether ends are trained (by the learning rate of all others); the source's
+        readouts act on an activation of the stream, ``readout=phi``.
     task:
         inputs enter divided by sqrt(D), D = d_in, in all parametrizations of the source.
     depth, width:
