@@ -17,7 +17,7 @@ from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
 from ..scaling.parametrization import ParametrizationAtWidth
 from ..optimizers import Clipped
 from ..data import Sequences, Task
-from ..models.activations import activation, require_finite
+from ..models.activations import activation
 from ..training.builders import program
 from ..training.initial_products import block_products, last_features, with_initial_products
 from ..programs.indices import BATCH, POSITIONS, L, T, i, l, p
@@ -57,8 +57,7 @@ class Training:
     keep: Keep = Keep.NOTHING
 
     def __post_init__(self) -> None:
-        require_finite(self.net.phi)
-        require_finite(self.net.readout, "readout")
+        self.net.require_finite()
 
     @property
     def probes(self) -> int:

@@ -97,6 +97,7 @@ def counts_of_read(read: Iterable[ReadEquation]) -> str:
 
 # Ways to spoil.
 
+@singledispatch
 def spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
     """One way of each kind that there is: a sign, a factor of 2, an exponent, an index shifted, two names swapped.
 
@@ -104,20 +105,15 @@ def spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
     >>> [what for what, _ in spoils(x + y**2, np.random.default_rng(0))]
     ['a sign', 'a factor of 2', 'an exponent', 'two names swapped']
     """
-    return _spoils(side, rng)
-
-
-@singledispatch
-def _spoils(side: Any, rng: np.random.Generator) -> list[Spoil]:
     return []
 
 
-@_spoils.register
+@spoils.register
 def _(side: bool, rng: np.random.Generator) -> list[Spoil]:
     return [("turned round", not side)]
 
 
-@_spoils.register
+@spoils.register
 def _(side: sp.Expr, rng: np.random.Generator) -> list[Spoil]:
     ways = {"a sign": _sign, "a factor of 2": _factor, "an exponent": _exponent, "an index shifted": _index,
             "two names swapped": _names}
@@ -125,7 +121,7 @@ def _(side: sp.Expr, rng: np.random.Generator) -> list[Spoil]:
     return [(what, wrong) for what, wrong in made if wrong is not None]
 
 
-@_spoils.register
+@spoils.register
 def _spoiled_matrix(side: sp.MatrixBase, rng: np.random.Generator) -> list[Spoil]:
     """Its entries spoiled, one at a time, each in every way."""
     found = []
@@ -201,7 +197,7 @@ def _names(side: sp.Expr, rng: np.random.Generator) -> sp.Expr | None:
     return side.xreplace({first: second, second: first})
 
 
-@_spoils.register
+@spoils.register
 def _spoiled_condition(side: sp.logic.boolalg.Boolean, rng: np.random.Generator) -> list[Spoil]:
     relations = sorted(side.atoms(Relational), key=str)
     if not relations:

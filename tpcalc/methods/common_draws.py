@@ -18,7 +18,6 @@ from ..interpreters.given import whole_heads
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
 from ..optimizers import SGD
-from ..models.activations import require_finite
 from ..training.problem import Problem
 from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
@@ -88,8 +87,7 @@ class CommonDraws:
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, activations that are not finite, and networks of which no rule says whether there is
         a limit."""
-        reason = (refusal(self.name, problem) or reason_of(lambda: require_finite(problem.net.phi))
-                  or reason_of(lambda: require_finite(problem.net.readout, "readout")))
+        reason = refusal(self.name, problem) or reason_of(problem.net.require_finite)
         if reason is not None:
             return reason
         try:

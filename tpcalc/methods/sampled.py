@@ -13,7 +13,6 @@ from ..errors import NotCovered
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import BlockRecord, Keep, Training, block_record, dense_record
 from ..scaling import Parametrization
-from ..models.activations import require_finite
 from ..training.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
@@ -61,8 +60,7 @@ class ReadsProgram(ABC):
         doublings of ``coarsest``, where depths share draws."""
         return (refusal(self.name, problem)
                 or rounded(problem, getattr(self, "dtype", "float64"))
-                or reason_of(lambda: require_finite(problem.net.phi))
-                or reason_of(lambda: require_finite(problem.net.readout, "readout"))
+                or reason_of(problem.net.require_finite)
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:

@@ -14,7 +14,7 @@ from ..programs.blocks import Branch, vector
 from ..programs.indices import t
 from ..programs.language import Family, Matrix, Vector
 from ..programs.program import Assign
-from .activations import is_linear
+from .activations import is_linear, require_finite
 from .attention import SoftmaxAttention
 
 NETWORKS = "a tp.ResNet or a tp.Transformer"
@@ -88,6 +88,11 @@ class Network(ABC):
     def reads_stream(self) -> bool:
         """Does the readout act on the stream itself, not on an activation of it?"""
         return is_linear(self.readout)
+
+    def require_finite(self) -> None:
+        """Raise ``NotCovered`` unless the activations and their derivatives are finite for all real arguments."""
+        require_finite(self.phi)
+        require_finite(self.readout, "readout")
 
     @property
     def readout_weights(self) -> tuple[sp.Expr, ...]:

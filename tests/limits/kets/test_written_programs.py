@@ -25,7 +25,8 @@ class Written:
     names: of x, its gradient, the initial vectors, the data, output and loss; start, read, push: factors of x at first,
     of the output, of the loss's derivative; bounds: of the layers' loop; hat: what multiplies W x; after: what is read;
     beside: what a layer adds besides; back: the backward layers' index; frozen: how many of the first
-    layers; rate, keep: of updates; clock: the steps' index; returned: what multiplies the gradient that a layer adds.
+    layers; named: what the start is called, if it has a name; rate, keep: of updates; clock: the steps' index;
+    returned: what multiplies the gradient that a layer adds.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Written:
     beside: Callable[[Family, Family], sp.Expr] = lambda x, z: ZERO
     back: sp.Symbol = l
     frozen: int = 0
+    named: str | None = None
     rate: sp.Expr = ONE
     keep: sp.Expr = ONE
     clock: sp.Symbol = t
@@ -64,7 +66,11 @@ class Written:
             descending=True)
         update = Loop(m, first + self.frozen, last, (
             Assign(W[t + 1, m], self.keep * W[t, m] - self.rate * EPS * Outer(dh[t, m], x[t, m - 1])),))
-        body = (Assign(x[t, first - 1], self.start * xi[t] * U), *lags, forward,
+        begun, given = self.start * xi[t] * U, list[Assign]()
+        if self.named is not None:
+            named = self._family(Vector, self.named)[t]
+            begun, given = named, [Assign(named, begun)]
+        body = (*given, Assign(x[t, first - 1], begun), *lags, forward,
                 Assign(f[t], self.read * Mean(nV * self.after(x[t, self.read_at]))),
                 Assign(chi[t], self.push * LossDerivative(f[t], t)),
                 Assign(dx[t, last], self.read * chi[t] * nV), backward, update,
@@ -97,6 +103,15 @@ def test_written_as_the_library_writes_it(plain: np.ndarray) -> None:
     dict(x="R", dx="E", W="A", nV="B"), dict(chi="u", f="p"), dict(x="k", dx="q", xi="r")])
 def test_names_do_not_matter(plain: np.ndarray, names: dict[str, str]) -> None:
     assert Written(names).outputs() == pytest.approx(plain, abs=1e-12)
+
+
+def test_the_start_may_have_a_name(plain: np.ndarray) -> None:
+    """It is no trained vector: it answers nothing, and training that moves nothing is trivial."""
+    assert Written(named="a").outputs() == pytest.approx(plain, abs=1e-12)
+    more = {str(e.target) for e in Written(named="a").limit().equations}
+    assert more - {str(e.target) for e in Written().limit().equations} == {"|a[t]>"}
+    slow = Written(named="a", rate=1 / L)
+    assert slow.limit().is_trivial and slow.outputs() == pytest.approx(np.zeros(3), abs=1e-12)
 
 
 def test_another_symbol_for_the_layers_backward(plain: np.ndarray) -> None:

@@ -161,7 +161,7 @@ class StreamEquations:
         found = [_equation(answer(Ket(one)), sp.Integer(0)) for one in layer.setting.program.vectors
                  if one.name in trained]
         for equation in layer.outside if trained else ():
-            if isinstance(equation.target, Ket):
+            if isinstance(equation.target, Ket) and equation.target.vector.name in (*streams, *trained):
                 kets = {ket: answer(ket) for ket in equation.value.atoms(Ket)}
                 found.append(_equation(answer(equation.target), sp.expand(equation.value.xreplace(kets))))
         return found

@@ -45,9 +45,14 @@ class KetLayer:
 
     @property
     def trained_vectors(self) -> tuple[KetEquation, ...]:
-        """What vectors outside of the layers become, such as trained embeddings and readouts."""
-        streams = {ket.vector.name for ket in self.streams}
-        return tuple(e for e in self.outside if isinstance(e.target, Ket) and e.target.vector.name not in streams)
+        """What vectors outside of the layers become by what the streams bring, such as trained embeddings."""
+        names = {ket.vector.name for ket in self.streams}
+        others = [e for e in self.outside if not e.target.has(Ket) or e.target.vector.name not in names]
+        moved, known = names, set[str]()
+        while moved != known:
+            known = moved
+            moved = known | {_name(e) for e in others if known & {one.name for one in e.value.atoms(Vector, Scalar)}}
+        return tuple(e for e in others if isinstance(e.target, Ket) and _name(e) in moved)
 
     @property
     def index(self) -> sp.Symbol:
@@ -67,6 +72,12 @@ class KetLayer:
     def streams(self) -> tuple[Ket, Ket]:
         """x as the layer meets it, and the gradient as it comes from the layers above."""
         return self.forward.before, self.backward.before
+
+
+def _name(equation: KetEquation) -> str:
+    target = equation.target
+    name: str = target.vector.name if isinstance(target, Ket) else target.name
+    return name
 
 
 def is_drawn(term: sp.Expr) -> bool:
