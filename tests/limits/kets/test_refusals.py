@@ -22,6 +22,8 @@ H = sp.Symbol("h", real=True)
     (tp.ResNet("tanh", "mlp", norm="rms", norm_position="post"), tp.SGD(), "no ket runs through its layers"),
     (tp.ResNet("tanh", skip=tp.Skip(0.5)), tp.SGD(), "no ket runs through its layers"),
     (tp.ResNet("tanh", "mlp", norm="rms", norm_scale=1 / sp.sqrt(sp.Symbol("l"))), tp.SGD(), "another way in each"),
+    (tp.ResNet(readout="tanh"), tp.SGD(), "no sum of multiples of kets"),
+    (tp.ResNet("tanh", readout="relu"), tp.SGD(), "no sum of multiples of kets"),
     (tp.ResNet(sp.Piecewise((H, H > 0), (H / 10, True))), tp.SGD(), "written in pieces"),
     (tp.Transformer(positions=2), tp.SGD(), "samples, positions or outputs")], ids=str)
 def test_refused(net: tp.ResNet, opt: object, says: str) -> None:

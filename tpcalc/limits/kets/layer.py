@@ -189,6 +189,10 @@ def _require_boundaries(setting: Setting, streams: list[Vector], equation: KetEq
             raise _refused(setting, f"{said} reads the stream at a layer within, {one}")
     if depth in equation.value.xreplace({one: sp.Dummy() for one in members}).free_symbols:
         raise _refused(setting, f"{said} has a power of {depth}")
+    kets = {one: sp.Dummy() for one in equation.value.atoms(Ket)}
+    value = equation.value.xreplace(kets)
+    if isinstance(equation.target, Ket) and any(value.diff(one).has(*kets.values()) for one in kets.values()):
+        raise _refused(setting, f"{said} is no sum of multiples of kets")
 
 
 def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEquation]) -> None:
