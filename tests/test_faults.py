@@ -73,7 +73,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "kernels": ("propagators.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
     "corrections": ("methods.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
     "orders": ("methods.common_draws", "depth_orders", lambda _: tp.methods.table(problem())),
-    "finite activations": ("methods.sampled", "require_finite", lambda _: tp.train(
+    "finite activations": ("models.network", "require_finite", lambda _: tp.train(
         problem(depth=4), method="particles")),
     "shared draws": ("methods.sampled", "refinement", lambda _: tp.methods.table(problem(depth=4))),
     "plain networks": ("models.network:Network", "require_plain", lambda _: tp.methods.table(problem(depth=4))),

@@ -151,7 +151,7 @@ def test_progress_counts_steps_of_real_networks() -> None:
 
 def test_entrywise_optimizers_are_refused_by_the_exact_solvers() -> None:
     for method, depth in (("reflection", 2), ("coefficients", 2), ("collocation", tp.oo)):
-        said = r"opt: got SignSGD\(lr=1.0\); method='\w+' takes a tp.SGD( or a tp.Muon)?, whose"
+        said = r"opt: got SignSGD\(lr=1.0, sphere=False\); method='\w+' takes a tp.SGD( or a tp.Muon)?, whose"
         with pytest.raises(ValueError, match=said):
             tp.train(tp.ResNet(), TASK, tp.SignSGD(), SCALE, depth, method=method)
     with pytest.raises(ValueError, match="lr: got 2 learning rates for a task of 3 steps"):

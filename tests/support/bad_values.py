@@ -100,7 +100,8 @@ NAMED = {  # parameters that mean one thing wherever they stand
     "gamma": "real", "depths": "depths", "progress": "optional function", "executor": "executor",
     "seed": "whole or 0", "samples": "optional whole", "batches": "whole", "dtype": "word", "method": "word",
     "keep_nodes": "nodes", "lr": "rates", "p": "time", "q": "time", "a": "bit", "b": "bit", "t": "step", "n": "whole",
-    "ax": "axes", "axes": "axes", "k": "whole", "probes": "flag", "base_depth": "positive", "steps": "whole",
+    "ax": "axes", "axes": "axes", "k": "whole", "probes": "flag", "sphere": "flag", "base_depth": "positive",
+    "steps": "whole",
     "resume": "optional path", "path": "path", "budget": "optional positive", "loss": "optional function",
     "problem": "problem", "coarsest": "optional whole", "sizes": "mapping", "weight_decay": "nonnegative"}
 RIGHT: dict[str, Any] = {

@@ -12,6 +12,7 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import HeadSum, Matrix, MatVec, Outer, Vector
 from ..optimizers.spectral import Spectral
+from ..programs.norms import at_infinite_width
 from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
 from .kets import Averaged, Ket
@@ -113,7 +114,7 @@ def kets(program: Program) -> KetEquations:
         for node in location.statement.value.atoms(HeadSum):
             raise NotCovered(f"program {program.name}: {location.statement} sums over the coordinates of heads, "
                              f"{node}; kets are of one coordinate; expected heads of 1")
-    program = of_named_vectors(program)
+    program = of_named_vectors(at_infinite_width(program))
     setting = Setting.of(program)
     derivation = Derivation()
     found: list[KetEquation] = []

@@ -102,6 +102,11 @@ class DenseExecution(ArrayExecution):
         gemm = blas.sgemm if total.dtype == np.float32 else blas.dgemm
         return gemm(c, v.T, u.T, 1.0, total.T, trans_b=1, overwrite_c=1).T
 
+    def norm_ratio(self, above: list[Value], below: list[Value]) -> float:
+        square = (sum(float(self.arrays.dot(flat, flat)) for one in part
+                      for flat in [self.arrays.reshaped(one, (-1,))]) for part in (above, below))
+        return float(np.sqrt(next(square) / next(square)))
+
     def entry_product(self, function: Value, vectors: Value) -> Value:
         return self.matvec(function, False, vectors) / self.width
 

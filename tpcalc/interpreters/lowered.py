@@ -208,6 +208,11 @@ class ArrayExecution(ABC):
         self.spectra[self.lowered.target(at)] = values
         return left, right
 
+    def norm_ratio(self, above: list, below: list) -> float:
+        """The Frobenius norm of some matrices together over that of others."""
+        raise NotCovered(f"program {self.program.name}: it has a ratio of norms, and matrices are known here by their "
+                         "products alone; expected run_dense or run_program")
+
     @abstractmethod
     def entry_product(self, function: Value, vectors: Value) -> Value:
         """A function of entries over n, times vectors."""

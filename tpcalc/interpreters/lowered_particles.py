@@ -17,6 +17,7 @@ from .. import _checks
 from .._spread import results_in_order
 from ..lowering.rank_one import separated
 from ..programs.language import Matrix, Member, NonlinearOuter, Vector
+from ..programs.norms import at_infinite_width
 from ..programs.program import Program
 from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
 from .given import whole_heads
@@ -38,7 +39,7 @@ class ParticleExecution(ConditionedExecution):
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, backend: Backend = FLOAT64) -> None:
         self.batch = batch
-        super().__init__(program, sizes, data, loss, samples, seed, backend, keep)
+        super().__init__(at_infinite_width(program), sizes, data, loss, samples, seed, backend, keep)
 
     def require_memory(self) -> None:
         self.count_directions()

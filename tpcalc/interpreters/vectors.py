@@ -19,6 +19,7 @@ from ..errors import Divergence
 from ..lowering.array_backends import Arrays
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..optimizers.spectral import Spectral
+from ..programs.norms import NormRatio
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number, with_leaves
 from .given import Number, require_heads
@@ -65,12 +66,28 @@ class VectorExecution(Execution):
     def initial_vector(self, vector: Vector) -> np.ndarray:
         return self.normal(vector, (self.width,))
 
-    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
+    def initial_matrix(self, matrix: Matrix) -> np.ndarray:
         if matrix not in self.matrices:
             self.matrices[matrix] = self.normal(matrix, (self.width, self.width))
             self.matrices[matrix] /= np.sqrt(self.width)
-        dense = self.matrices[matrix]
+        dense: np.ndarray = self.matrices[matrix]
+        return dense
+
+    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
+        dense = self.initial_matrix(matrix)
         return (dense.T if turned else dense) @ vector
+
+    def entries(self, operator: MatrixOperator) -> np.ndarray:
+        """The n x n entries of a matrix."""
+        total = np.zeros((self.width, self.width))
+        for (matrix, turned), c in operator.initial.items():
+            dense = self.initial_matrix(matrix)
+            total += float(c) * (dense.T if turned else dense)
+        for c, u, v in operator.outers:
+            total += float(c) * np.outer(self.lifted(u, "vector"), self.lifted(v, "vector")) / self.width
+        for c, m in operator.full:
+            total += float(c) * m
+        return total
 
     def constant(self, value: Number) -> np.ndarray:
         return np.full(self.width, float(value), dtype=self.dtype)
@@ -121,6 +138,13 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> MatrixOperat
         assert run.statement is not None
         raise Divergence(f"program {run.program.name} diverges: {run.statement.target} is not finite")
     return MatrixOperator(full=((1.0, entries / run.width),))
+
+
+@VECTORS.rule(NormRatio)
+def _norm_ratio(run: VectorExecution, node: NormRatio) -> float:
+    above, below = (np.sqrt(sum(np.sum(run.entries(run.value(one)) ** 2) for one in part))
+                    for part in (node.above, node.below))
+    return float(above / below)
 
 
 @VECTORS.rule(Spectral)

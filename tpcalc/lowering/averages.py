@@ -5,6 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..programs.language import HeadSum, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, kind
+from ..programs.norms import NormRatio
 from .arithmetic import Arithmetic
 from .code_lines import Value
 
@@ -70,6 +71,10 @@ class Averages(Arithmetic):
             return self.kept(f"{u.code} @ {turned} / width", axes, "scalar")
         return self.kept(f"inner({self.fitted(u, axes, 'vector')}, {self.fitted(v, axes, 'vector')}) / width", axes,
                          "scalar")
+
+    def norm_ratio(self, node: NormRatio) -> Value:
+        above, below = (", ".join(map(self.matrix, part)) for part in (node.above, node.below))
+        return self.kept(f"norm_ratio([{above}], [{below}])", (), "scalar")
 
     def matvec(self, node: MatVec) -> Value:
         vector = self.vector(node.vector)

@@ -24,7 +24,7 @@ from .products import matrix_terms, simple_products
 OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "inner", "mean", "total", "permuted", "reshaped", "stacked",
               "finite")
 ARRAY_FUNCTIONS = ("matvec", "combine", "spectral", "advanced", "entry_product", "entry_function", "chi", "chis",
-                   "not_finite", "parts")
+                   "norm_ratio", "not_finite", "parts")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds", "parts")
 
 

@@ -16,7 +16,9 @@ from ..scaling import Parametrization
 from ..training.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
+from ..optimizers.sgd import on_sphere
 from ..results.run import Details, Run
+from ..results.sphere import Sphere
 from .fluctuations import rounded
 from .method import (Progress, reason_of, refusal, require_taken, require_known_directions, wanted_times)
 from .solution import solution
@@ -50,6 +52,13 @@ class ReadsProgram(ABC):
     def error(self, found: Value) -> float:
         """The scale of what distinguishes two seeds: the standard deviation of an output at initialization."""
         return float(np.sqrt(np.max(found.series("square")) / found.width))
+
+    def sphere(self, problem: Problem, found: Value) -> Sphere | None:
+        """What weights on spheres were divided by, in a real network."""
+        net = problem.net
+        if problem.neurons is None or not on_sphere(problem.opt):
+            return None
+        return Sphere.of(found, {name: net.whole(name) for name in net.families_of_matrices})
 
     def notes(self, problem: Problem, found: Value) -> tuple[str, ...]:
         """What should be known about the result."""
@@ -86,6 +95,7 @@ class ReadsProgram(ABC):
             require_known_directions(problem, outputs[0], job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(problem, found), linear=job.net.is_plain, start=getattr(found, "start", None),
+                   sphere=self.sphere(problem, found),
                    details=OutputsAlone(self.name, NO_POSITIONS) if job.net.positions else
                    solution(self, problem, outputs[0], times, kept), problem=problem,
                    blocks=partial(self.blocks, problem) if keep is not Keep.BLOCKS else

@@ -7,6 +7,7 @@ from typing import Callable, Iterator
 
 from .. import _checks
 from .._shown import Short, Tabled
+from ..optimizers.sgd import on_sphere
 from ..optimizers.updates import kind_of_updates
 from ..propagators.muon import mixes
 from ..scaling import DepthScaling
@@ -29,7 +30,8 @@ class Takes:
 
     depth, width: "finite" or "infinite"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
     size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends: embedding and readout
-    may be "trained", or are "frozen"; of_muon: where a tp.Muon is taken, if not everywhere.
+    may be "trained", or are "frozen"; spheres: whether updates
+    with ``sphere`` are "taken", or "refused"; of_muon: where a tp.Muon is taken, if not everywhere.
     """
 
     depth: str
@@ -39,6 +41,7 @@ class Takes:
     exponents: str = "by matrix"
     powers_of_n: str = "muP"
     ends: str = "trained"
+    spheres: str = "taken"
     of_muon: str = ""
 
 
@@ -49,7 +52,7 @@ TAKES = {
     "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
     "common_draws": Takes("infinite", "infinite"),
     "dense": Takes("finite", "finite", powers_of_n="any"),
-    "conditioned": Takes("finite", "finite"),
+    "conditioned": Takes("finite", "finite", spheres="refused"),
     "particles": Takes("finite", "infinite"),
     "coefficients": Takes("finite", "infinite", "linear", ("linear",), "one")}
 
@@ -78,6 +81,9 @@ def not_taken(name: str, problem: Problem) -> str | None:
     if takes.exponents == "one" and not isinstance(problem.scale, DepthScaling):
         return (f"scale: got {_checks.short(problem.scale)}, with update exponents matrix by matrix; method={name!r} "
                 f"knows one for all; expected {_takers(problem, lambda other: other.exponents == 'by matrix')}")
+    if takes.spheres == "refused" and on_sphere(problem.opt):
+        return (f"opt: got {_checks.short(problem.opt)}; method={name!r} knows products of matrices and not their "
+                f"norms; expected sphere=False, or {_takers(problem, lambda other: other.spheres == 'taken')}")
     if takes.updates != EVERY and (updates := kind_of_updates(problem.opt)) not in takes.updates:
         taken = " or ".join(UPDATES[kind] for kind in takes.updates)
         why = "outer products weigh the same in all layers" if takes.updates == ("linear",) else (
@@ -125,7 +131,7 @@ class Coverage(Tabled, Short):
         lines = []
         for row in self.rows:
             lines.append(f"{row['method']}: {row['depth']} depth, {row['width']} width; {row['blocks']}")
-            lines.append(f"    {row['updates']}")
+            lines.append(f"    {row['updates']}; spheres {row['spheres']}")
             lines.append(f"    exponents: {row['exponents']}; powers of n: {row['powers_of_n']}; embedding and "
                          f"readout: {row['ends']}")
         return "\n".join(lines)
@@ -141,7 +147,7 @@ def coverage() -> Coverage:
     >>> import tpcalc as tp
     >>> print("\\n".join(str(tp.methods.coverage()).splitlines()[:3]))
     reflection: finite depth, infinite width; one matrix a block, linear
-        a tp.SGD; a tp.Muon
+        a tp.SGD; a tp.Muon; spheres taken
         exponents: one; powers of n: muP; embedding and readout: trained
     """
     rows = []

@@ -11,7 +11,7 @@ import sympy as sp
 
 from .._types import Number
 from .._checks import exact, flag, learning_rate, short
-from .sgd import Scheduled
+from .sgd import Scheduled, settle_sphere
 
 BETAS = (0.9, 0.999)  # PyTorch's
 LION_BETAS = (0.9, 0.99)  # its authors'
@@ -50,7 +50,8 @@ def is_entrywise(opt: object) -> bool:
 class SignSGD(Scheduled):
     """SignSGD: the weights move by ``-lr g`` times the sign of the gradient, entry by entry.
 
-    lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
+    lr: that of the limit, a number (or symbol), or one number a step; sphere: whether every matrix is brought back,
+    after its update, to the Frobenius norm that it started with. Raises ``ValueError`` for what is not finite.
     Source: Tensor Programs VI, Definition 4.1.
 
     >>> import tpcalc as tp
@@ -59,10 +60,12 @@ class SignSGD(Scheduled):
     """
 
     lr: Number = 1.0
+    sphere: bool = False
     weight_decay = sp.Integer(0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
+        settle_sphere(self)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
@@ -88,9 +91,12 @@ class Adam(Scheduled):
     weight_decay, independent:
         decoupled, as AdamW's: W <- (1 - lr weight_decay) W before the update; independent of the rate and its schedule,
         W <- (1 - weight_decay) W.
+    sphere:
+        whether every matrix is brought back, after its update, to the Frobenius norm that it started with; trained
+        vectors are not, and beside a decay it is refused.
 
-    All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: Tensor Programs VI,
-    Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
+    All but flags may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source:
+    Tensor Programs VI, Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
 
     >>> import tpcalc as tp
     >>> tp.Adam(lr=0.1, eps=1e-8, weight_decay=0.01).schedule(2)
@@ -103,10 +109,12 @@ class Adam(Scheduled):
     eps: Any = 0.0
     weight_decay: Any = 0.0
     independent: bool = False
+    sphere: bool = False
     betas: InitVar[Any] = None
 
     def __post_init__(self, betas: Any) -> None:
         require_settings(self, betas, BETAS, ("eps", "weight_decay"))
+        settle_sphere(self)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
@@ -124,7 +132,7 @@ class AdamW(Adam):
 
     >>> import tpcalc as tp
     >>> tp.AdamW(lr=0.1, betas=(0.9, 0.95))
-    AdamW(lr=0.1, beta1=0.9, beta2=0.95, eps=0.0, weight_decay=0.01, independent=False)
+    AdamW(lr=0.1, beta1=0.9, beta2=0.95, eps=0.0, weight_decay=0.01, independent=False, sphere=False)
     """
 
     weight_decay: Any = 0.01

@@ -35,6 +35,9 @@ class Muon(Directed):
         https://kellerjordan.github.io/posts/muon). Singular values then end near 1, and not at it.
     weight_decay, independent:
         decoupled, W <- (1 - lr weight_decay) W before the update; independent of the rate, W <- (1 - weight_decay) W.
+    sphere:
+        whether every matrix is brought back, after its update, to the Frobenius norm that it started with
+        (``tpcalc.optimizers.sphere``); beside a decay it is refused.
 
     It moves matrices; embedding and readout are vectors, and stay frozen. Singular values that are 0 are left 0: a
     direction in which the gradient of an infinitely wide network vanishes is refused by name, since at every finite
@@ -56,6 +59,7 @@ class Muon(Directed):
     newton_schulz_steps: int | None = None
     weight_decay: float = 0.0
     independent: bool = False
+    sphere: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

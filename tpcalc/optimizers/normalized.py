@@ -35,6 +35,9 @@ class NormalizedSGD(Directed):
         sum. A dampening would change nothing: only directions count.
     weight_decay, independent:
         decoupled, W <- (1 - lr weight_decay) W before the update; independent of the rate, W <- (1 - weight_decay) W.
+    sphere:
+        whether every matrix is brought back, after its update, to the Frobenius norm that it started with
+        (``tpcalc.optimizers.sphere``); beside a decay it is refused.
 
     Each matrix of each layer has a norm of its own, of a gradient that is summed over positions and averaged over the
     batch. The norm of a sum of outer products is made of their overlaps, which are numbers at infinite width: a step is
@@ -63,6 +66,7 @@ class NormalizedSGD(Directed):
     nesterov: bool = False
     weight_decay: float = 0.0
     independent: bool = False
+    sphere: bool = False
 
     def applied(self, layer: Sequence[Trainable]) -> tuple[list[Statement], list[Statement], list[Trainable]]:
         """Statements before the first step, those that find the norms at step t, and what is trained, with directions

@@ -7,7 +7,7 @@ from typing import Any, Callable, ClassVar, Sequence
 
 import numpy as np
 
-from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, rates_by_step, whole_number
+from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, rates_by_step, short, whole_number
 from ..data.task import Task
 
 Quantity = Any  # an array, a number or an expression: what adds and scales
@@ -21,6 +21,20 @@ def settle(opt: Any, *flags: str) -> None:
         object.__setattr__(opt, name, nonnegative_number(name, getattr(opt, name)))
     for name in flags:
         object.__setattr__(opt, name, flag(name, getattr(opt, name)))
+
+
+def settle_sphere(opt: Any) -> None:
+    """Keep the flag of a new optimizer; raises ``ValueError`` for a decay beside it."""
+    object.__setattr__(opt, "sphere", flag("sphere", opt.sphere))
+    if opt.sphere and opt.weight_decay != 0:
+        rate = "lr / (1 - weight_decay)" if opt.independent else "lr / (1 - lr weight_decay)"
+        raise ValueError(f"weight_decay: got {short(opt.weight_decay)} with sphere=True, where it is a no-op: the norm "
+                         f"is restored after it, and what is left is the rate {rate}; expected 0, and that rate")
+
+
+def on_sphere(opt: Any) -> bool:
+    """Does an optimizer, or the one that sees clipped gradients, bring matrices back to their norms?"""
+    return bool(getattr(getattr(opt, "opt", opt), "sphere", False))
 
 
 class Scheduled:
@@ -128,9 +142,11 @@ class Directed(Scheduled):
     nesterov: bool
     weight_decay: float
     independent: bool
+    sphere: bool
 
     def __post_init__(self) -> None:
         settle(self, "nesterov", "independent")
+        settle_sphere(self)
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov: got True with momentum 0; expected a momentum of more than 0")
 

@@ -15,7 +15,7 @@ from ..programs.indices import t
 from ..programs.language import Family, Mean, NonlinearOuter, Outer, Scalar, Vector
 from .muon import Muon
 from .normalized import NormalizedSGD
-from .sgd import SGD, kept
+from .sgd import SGD, kept, on_sphere
 from .spectral import Spectral, in_whole
 from ..programs.program import Assign
 from ..programs.trainable import Trainable, buffer_of
@@ -109,7 +109,7 @@ def _linear_update(opt: SGD, rate: sp.Expr, one: Trainable) -> list[Assign]:
 
 def title(opt: Optimizer) -> str:
     """An optimizer in words."""
-    extras = [word for word, there in (("momentum", getattr(opt, "momentum", 0)),
-                                       ("Nesterov", getattr(opt, "nesterov", False)),
-                                       ("weight decay", opt.weight_decay)) if there]
+    extras = [word for word, there in (
+        ("momentum", getattr(opt, "momentum", 0)), ("Nesterov", getattr(opt, "nesterov", False)),
+        ("weight decay", opt.weight_decay), ("weights on spheres", on_sphere(opt))) if there]
     return type(opt).__name__ + (" with " + ", ".join(extras) if extras else "")

@@ -20,6 +20,7 @@ from ..optimizers import SGD
 from ..data import Sequences, Task
 from ..training.problem import Problem
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
+from .sphere import Sphere
 
 Index = int | tuple[int, int]
 ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals
@@ -68,6 +69,8 @@ class Run:
     exact: whether the method is exact, but for round-off or discretization: nothing is drawn.
     details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
     blocks: the same of what matrices of blocks met, for readings of the program of a training, None for others.
+    sphere: what weights on spheres were divided by in a real network; None for all else, at infinite width too, where
+        the norms do not move.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
@@ -91,6 +94,7 @@ class Run:
     exact: bool = field(default=False, repr=False, kw_only=True)
     blocks: Callable[[], tuple[BlockRecord, ...]] | None = field(default=None, repr=False, kw_only=True)
     start: Callable[[], dict[str, np.ndarray]] | None = field(default=None, repr=False, kw_only=True)
+    sphere: Sphere | None = field(default=None, repr=False, kw_only=True)
     standard_error: np.ndarray | None = field(default=None, repr=False, kw_only=True)
     bias_bound: np.ndarray | None = field(default=None, repr=False, kw_only=True)
 

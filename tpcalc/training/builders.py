@@ -17,7 +17,8 @@ from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Ve
 from ..models.activations import activation
 from ..models.network import NETWORKS, Layer, Network
 from ..optimizers.normalized import NormalizedSGD
-from ..optimizers.sgd import SGD
+from ..optimizers.sgd import SGD, on_sphere
+from ..optimizers.sphere import projected
 from ..models.positions import at_positions
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.trainable import Trainable, in_blocks
@@ -121,6 +122,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     moving = opt.linear if isinstance(opt, NormalizedSGD) else opt
     for kept, of in ((before, start), (updates, update)):
         statements = tuple(s for one in trainables for s in of(moving, one))
+        if of is update and on_sphere(opt):
+            statements = tuple(projected(statements, trainables))
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
         for index, size, one in ((j, d_in, reading), *(() if ties else ((o, d_out, writing),))) if trained else ():
             kept += _each(index, size, *of(moving, one))

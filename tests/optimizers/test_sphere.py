@@ -1,0 +1,201 @@
+"""Weights on spheres against plain NumPy networks, against their own recursion, and against free training."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tpcalc as tp
+from tpcalc.interpreters.dense import run_dense
+from tpcalc.interpreters.vectors import run_program
+from tpcalc.programs.language import Family, Matrix, Scalar
+from tpcalc.programs.norms import NormRatio, at_infinite_width
+from tpcalc.programs.program import Assign, Program
+
+XI, Y, STEPS, LAYERS = np.array([1, 0.8, -0.6, 0.5]), np.array([1, -0.7, 0.5, 0.9]), 4, 3
+TASK, SCALE = tp.Task(XI, Y), tp.DepthScaling()
+Direction = Callable[[np.ndarray], np.ndarray]
+
+
+def orthogonal(gradient: np.ndarray) -> np.ndarray:
+    left, s, right = np.linalg.svd(gradient)
+    known: np.ndarray = left[:, s > 1e-9] @ right[s > 1e-9]
+    return known
+
+
+def normalized(gradient: np.ndarray) -> np.ndarray:
+    return gradient / np.linalg.norm(gradient)
+
+
+def signs(gradient: np.ndarray) -> np.ndarray:
+    """Entries of order one over the width, as real networks of muP have them."""
+    return np.sign(gradient) / len(gradient)
+
+
+OPTIMIZERS: list[tuple[type, float, Direction]] = [
+    (tp.Muon, 0.3, orthogonal), (tp.NormalizedSGD, 0.3, normalized), (tp.SignSGD, 0.2, signs)]
+
+
+def real_network(weights: dict[str, np.ndarray], lr: float, direction: Direction, on_sphere: bool = True
+                 ) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs, and norms after updates over those before, (steps, layers): x + W2 tanh(W1 x) / sqrt(L)."""
+    (w1, w2), (u, v) = (weights[name].copy() for name in ("W1", "W2")), (weights[name] for name in ("U", "nV"))
+    n, eps = len(u), 1 / np.sqrt(LAYERS)
+    radii = {id(w): np.linalg.norm(w, axis=(1, 2)) for w in (w1, w2)}
+    outputs, norms = [], []
+    for xi, y in zip(XI, Y):
+        x, hidden = [xi * u], []
+        for a, b in zip(w1, w2):
+            hidden.append(np.tanh(a @ x[-1]))
+            x.append(x[-1] + eps * b @ hidden[-1])
+        outputs.append(v @ x[-1] / n)
+        dx = (outputs[-1] - y) * v
+        moved = []
+        for layer in reversed(range(LAYERS)):
+            dh = (1 - hidden[layer] ** 2) * (w2[layer].T @ dx)
+            moved.append((layer, np.outer(dh, x[layer]), np.outer(dx, hidden[layer])))
+            dx = dx + eps * w1[layer].T @ dh
+        ratios = np.ones((2, LAYERS))
+        for layer, *gradients in moved:
+            for which, (w, gradient) in enumerate(zip((w1, w2), gradients)):
+                w[layer] -= lr * eps * direction(gradient)
+                ratios[which, layer] = np.linalg.norm(w[layer]) / radii[id(w)][layer]
+                if on_sphere:
+                    w[layer] /= ratios[which, layer]
+        norms.append(ratios)
+    return np.array(outputs), np.array(norms)
+
+
+@pytest.mark.parametrize("kind, lr, direction", OPTIMIZERS, ids=lambda one: getattr(one, "__name__", ""))
+def test_against_numpy(kind: type, lr: float, direction: Direction) -> None:
+    opt, net = kind(lr, sphere=True), tp.ResNet("tanh", "mlp")
+    run = tp.train(net, TASK, opt, SCALE, depth=LAYERS, width=24, method="dense", seed=3)
+    outputs, norms = real_network(run.initial_weights(), lr, direction)
+    assert run.outputs.ravel() == pytest.approx(outputs, abs=1e-13)
+    assert run.sphere is not None and set(run.sphere.norms) == {"W1", "W2"}
+    for which, name in enumerate(("W1", "W2")):
+        assert run.sphere.norms[name] == pytest.approx(norms[:, which], abs=1e-13)
+        assert run.sphere.rho[name] * np.cumprod(np.vstack([np.ones(LAYERS), norms[:-1, which]]), axis=0) == (
+            pytest.approx(np.ones((STEPS, LAYERS)), abs=1e-13))
+    free = tp.train(net, TASK, kind(lr), SCALE, depth=LAYERS, width=24, method="dense", seed=3)
+    assert np.abs(free.outputs - run.outputs).max() > 1e-4 and free.sphere is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.05, 2), st.integers(1, 4))
+def test_rho_is_a_number_from_gram_matrices(seed: int, lr: float, rank: int) -> None:
+    """W_t = rho_t W_0 - sum_s w_ts U_s, where N^2 = 1 - 2 g <W, U> / R^2 + g^2 |U|^2 / R^2 and <W, U> is a sum over
+    pairs <delta_a|W x_b>: by products with W_0 alone, and by matrices."""
+    rng, n, steps = np.random.default_rng(seed), 12, 5
+    start = rng.standard_normal((n, n)) / np.sqrt(n)
+    whole, radius = start.copy(), np.linalg.norm(start)
+    rho, w, known, ratios = 1.0, list[float](), list[np.ndarray](), list[float]()
+    for _ in range(steps):
+        u = orthogonal(rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n)))
+        inner = rho * np.sum(start * u) - sum(c * np.sum(one * u) for c, one in zip(w, known))
+        size = np.sqrt(1 - 2 * lr * inner / radius**2 + lr**2 * rank / radius**2)
+        whole = whole - lr * u
+        ratios.append(radius / np.linalg.norm(whole))
+        whole *= ratios[-1]
+        rho, w, known = rho / size, [c / size for c in (*w, lr)], [*known, u]
+        assert size * ratios[-1] == pytest.approx(1, abs=1e-13)
+        assert rho * start - sum(c * one for c, one in zip(w, known)) == pytest.approx(whole, abs=1e-13)
+
+
+def test_at_infinite_width_training_is_free() -> None:
+    """By definition of the reading, and by real networks: n times the distance stays where n grows sixteenfold."""
+    net, opt = tp.ResNet("tanh", "mlp"), tp.Muon(0.8, sphere=True)
+    limit, free = (tp.train(net, TASK, one, SCALE, depth=LAYERS).outputs for one in (opt, tp.Muon(0.8)))
+    assert np.array_equal(limit, free)
+    apart = []
+    for width in (32, 512):
+        far = [tp.train(net, TASK, one, SCALE, depth=LAYERS, width=width, method="dense", seed=seed).outputs
+               for seed in range(12) for one in (opt, tp.Muon(0.8))]
+        apart.append(width * np.sqrt(np.mean((np.array(far[::2]) - np.array(far[1::2])) ** 2)))
+    assert 0.5 < apart[1] / apart[0] < 2, apart
+
+
+@pytest.mark.parametrize("net", [tp.ResNet("tanh", "mlp", mlp_ratio=3), tp.ResNet("relu", "mlp", norm="rms"),
+                                 tp.Transformer(positions=2, mlp=None)], ids=str)
+def test_norms_stay(net: tp.ResNet | tp.Transformer) -> None:
+    """Of a wide hidden layer's matrix as a whole: its parts' norms move, and those of all parts together do not."""
+    opt, n = tp.Muon(1.0, sphere=True), 16
+    program = tp.program(net, opt, SCALE)
+    sizes = {"T": 3, "L": 2, **({"P": 2} if net.positions else {})}
+    shape = (3, 2) if net.positions else (3,)
+    data = {name: np.linspace(low, 2, int(np.prod(shape))).reshape(shape) for name, low in (("xi", 1), ("y", -1))}
+    slow = run_program(program, sizes, data, width=n)
+    weights: dict[str, list[np.ndarray]] = {}
+    norms: dict[tuple[int, str, int], float] = {}
+    met = {m for s in program.unroll(sizes) for m in (s.target, *s.value.atoms(Matrix))}
+    for member in met:
+        if isinstance(member, Matrix) and not member.name.startswith("free"):
+            step, layer = map(int, member.indices)
+            entries = slow.execution.entries(slow.execution.value(member))
+            norms[step, net.whole(member.name), layer] = norms.get((step, net.whole(member.name), layer), 0.0) + float(
+                np.sum(entries**2))
+            if step == 0:
+                weights.setdefault(member.name, []).append(entries)
+    assert len(norms) > 8
+    for (_, name, layer), square in norms.items():
+        assert square == pytest.approx(norms[0, name, layer], rel=1e-12)
+    assert weights and set(weights) == {m.name for m in program.matrices}
+
+
+def test_lowered_as_statement_by_statement() -> None:
+    program = tp.program(tp.ResNet("tanh"), tp.Adam(0.1, sphere=True), SCALE)
+    sizes, data = {"T": 3, "L": 2}, dict(xi=XI[:3], y=Y[:3])
+    slow = run_program(program, sizes, data, width=8)
+    start = {"W": np.stack([slow.execution.entries(slow.execution.value(Family(Matrix, "W", layered=True)[0, k]))
+                            for k in (1, 2)])}
+    start |= {one.name: slow.vector(one) for one in program.vectors}
+    fast = run_dense(program, sizes, data, width=8, weights=start)
+    assert fast.series("f") == pytest.approx(slow.series("f"), abs=1e-13)
+
+
+@pytest.mark.parametrize("made, says", [
+    (lambda: tp.Muon(0.3, weight_decay=0.1, sphere=True), r"lr / \(1 - lr weight_decay\)"),
+    (lambda: tp.NormalizedSGD(0.3, weight_decay=0.1, independent=True, sphere=True), r"lr / \(1 - weight_decay\)"),
+    (lambda: tp.AdamW(0.1, sphere=True), "a no-op"), (lambda: tp.Adam(0.1, sphere=1), "sphere: got 1")])
+def test_decay_is_refused(made: Callable[[], object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        made()
+
+
+def test_decay_would_be_a_rate() -> None:
+    """What the refusal says: W (1 - lr wd) - lr U and W - lr / (1 - lr wd) U have one direction."""
+    rng = np.random.default_rng(1)
+    w, u = rng.standard_normal((2, 5, 5))
+    decayed, faster = (1 - 0.3 * 0.2) * w - 0.3 * u, w - 0.3 / (1 - 0.3 * 0.2) * u
+    assert normalized(decayed) == pytest.approx(normalized(faster), abs=1e-14)
+
+
+def test_products_alone_have_no_norms() -> None:
+    with pytest.raises(tp.NotCovered, match="knows products of matrices and not their norms; .* 'dense'"):
+        tp.train(tp.ResNet(), TASK, tp.Muon(sphere=True), SCALE, depth=2, width=16, method="conditioned")
+
+
+def test_other_ratios_have_no_limit_here() -> None:
+    a, b = Family(Matrix, "A"), Family(Matrix, "B")
+    c = Family(Scalar, "c")
+    program = Program("ratio", (), (a(), b()), (), (Assign(c(), NormRatio((a(),), (b(),))),), ())
+    with pytest.raises(tp.NotCovered, match="B is not A and what an update adds to it"):
+        at_infinite_width(program)
+    twice = Program("ratio", (), (a(), b()), (), (Assign(c(), 2 * NormRatio((a(),), (a(),))),), ())
+    with pytest.raises(tp.NotCovered, match="stands alone"):
+        at_infinite_width(twice)
+    with pytest.raises(TypeError, match="as many matrices above as below"):
+        NormRatio((a(),), ())
+
+
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh", "mlp"), tp.Transformer(positions=2)], ids=str)
+@pytest.mark.parametrize("kind", [tp.Muon, tp.NormalizedSGD, tp.SignSGD, tp.Adam])
+def test_verdicts_are_those_of_free_training(net: tp.ResNet, kind: type) -> None:
+    for point in ((sp.Rational(1, 2), sp.Rational(1, 2)), (1, 0), (sp.Rational(1, 2), 0)):
+        on_sphere, free = (tp.classify(*point, net=net, opt=kind(0.1, **more)) for more in ({"sphere": True}, {}))
+        assert on_sphere == free
