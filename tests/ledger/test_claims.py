@@ -60,7 +60,8 @@ def failures_with(right: Equation, value: sp.Basic, module: str) -> tuple[str, .
     return check_entry(entry).failures
 
 
-@pytest.mark.parametrize("module", ["claims_relu", "claims_tanh", "claims_two_matrices"])
+@pytest.mark.parametrize("module", ["claims_relu", *(pytest.param(name, marks=pytest.mark.nightly) for name in (
+    "claims_tanh", "claims_two_matrices"))])
 def test_conditions_of_other_networks_turned_round_are_noticed(module: str) -> None:
     """Each of them, one relation at a time: by the faces, and what is stated of x and f by verdicts at points too."""
     home = proofs_module(f"tensor_programs_vi.{module}")
