@@ -98,7 +98,7 @@ def test_only_readings_that_read_the_program_take_it() -> None:
             assert {row.name for row in rows if row.refusal is None} == taken[name], (name, net)
     run = tp.train(tp.ResNet(), task, opt, tp.DepthScaling(), 2, method=tp.methods.Particles(samples=256))
     for refused in (lambda: tp.audit(-0.5, 0, optimizer=opt), lambda: run.fluctuations,
-                    lambda: run.at_width(64), lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5),
+                    lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5),
                     lambda: tp.studies.cauchy_differences(tp.ResNet(), task, opt, SCALE, (2, 4, 8, 16))):
         with pytest.raises(ValueError):
             refused()

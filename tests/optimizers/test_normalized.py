@@ -307,7 +307,6 @@ def test_only_readings_that_read_the_program_take_it() -> None:
             assert {row.name for row in rows if row.refusal is None} == taken[name], (name, net)
     run = tp.train(tp.ResNet(), task, PLAIN, tp.DepthScaling(), 2, method=tp.methods.Particles(samples=256))
     for refused, said in ((lambda: run.fluctuations, "got a run by method='particles'"),
-                          (lambda: run.at_width(64), "got a run by method='particles'"),
                           (lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5), "sampled kets"),
                           (lambda: tp.studies.cauchy_differences(tp.ResNet(), task, PLAIN, SCALE, four), "a tp.SGD")):
         with pytest.raises(ValueError, match=said):

@@ -188,7 +188,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Run.gamma": {"s": "step or start"}, "Run.c": {"t": "step or start", "s": "step or start"},
     "Run.cross_covariance": {"s": "step"}, "Run.feature_difference": {"p": "times", "eps": "times"},
     "Run.gradient_difference": {"p": "times", "eps": "times"},
-    "Run.load": {"problem": "optional problem"}, "Recursion.compile": {"loss": "nothing"},
+    "Run.at_width": {"seeds": "optional whole"}, "Run.load": {"problem": "optional problem"}, "Recursion.compile": {"loss": "nothing"},
     "PhaseDiagram.rates": {"phase": "result"},
     "WidthScaling": {"p": "exponents", "q": "exponents", "r": "symbolic real"},
     "WidthScaling.from_abc": {"a": "exponents", "b": "exponents", "c": "symbolic real"},

@@ -256,7 +256,8 @@ def summed(branch):
 NORMALIZED = [tp.ResNet("linear", "mlp", norm="rms"), tp.ResNet("linear", scaled)]
 
 
-@pytest.mark.parametrize("net", [NORMALIZED[0], pytest.param(NORMALIZED[1], marks=pytest.mark.slow)], ids=("mlp", "of its own"))
+@pytest.mark.parametrize("net", [NORMALIZED[0], pytest.param(NORMALIZED[1], marks=pytest.mark.slow)],
+                         ids=("mlp", "of its own"))
 def test_normalized_blocks_are_judged_matrix_by_matrix(net):
     """What normalizes the stream is of order one, and no update."""
     scale = by_matrix(1, 0, "1/2")

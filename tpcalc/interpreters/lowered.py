@@ -156,7 +156,9 @@ class ArrayExecution(ABC):
         symbols = [i for i in leaf.assign.target.indices if any(loop.index == i for loop in leaf.axes)]
         layout = self.lowered.names.layouts[self.lowered.names.number_of(leaf.assign.target)]
         lows = [int(axis[0].subs(self.sizes)) for axis in layout if axis is not None]
-        target = target.xreplace({i: sp.Integer(low + int(k)) for i, low, k in zip(symbols, lows, bad)})
+        numbers = {size: sp.Integer(self.sizes[str(size)]) for size in self.program.sizes}
+        numbers |= {i: sp.Integer(low + int(k)) for i, low, k in zip(symbols, lows, bad)}
+        target = target.xreplace(numbers)
         raise ProgramDivergence(f"program {self.program.name} diverges: {target} is not finite", target)
 
     def chi(self, outputs: Value, targets: ArrayLike) -> Value:

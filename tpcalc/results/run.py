@@ -19,6 +19,7 @@ from ..propagators.limit_cell import limit_cell
 from ..optimizers import SGD
 from ..data import Sequences, Task
 from ..training.problem import Problem
+from ..finite_width.drawn_networks import drawn_at_width
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 from .sphere import Sphere
 
@@ -300,18 +301,38 @@ class Run:
         return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout,
                             None if net.is_plain else net)
 
-    def at_width(self, n: int, probes: bool = False) -> OutputsAtWidth:
+    def at_width(self, n: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
+                 progress: Callable[[int, int], None] | None = None) -> OutputsAtWidth:
         """Mean and standard deviation over initializations of the outputs of real networks of width n, and a warning.
 
         A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
-        ``probe_outputs``: f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic: ``warning`` is None, or a
-        sentence where its next order, estimated from third and fourth cumulants, is not small. Of nonlinear blocks b
-        is not known: the mean is f, and ``warning`` says so. Raises ``ValueError`` as ``fluctuations``.
+        ``probe_outputs``: of exact runs by tp.SGD f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic:
+        ``warning`` is None, or a sentence where its next order, estimated from third and fourth cumulants, is not
+        small. Of nonlinear blocks b is not known: the mean is f, and ``warning`` says so.
+
+        Of all other runs, and of any with ``seeds``, as many networks of width n are drawn and trained (32 where
+        nothing is said): ``warning`` says how large the standard error of the mean is at most, ``.error`` has it output
+        by output. executor: for these; progress: called with (networks done, seeds).
+
+        Raises ``ValueError`` as ``fluctuations``, for fewer than 2 seeds, and for networks to be drawn at infinite
+        depth; ``Divergence`` where one of them blows up.
+
+        >>> import tpcalc as tp
+        >>> task = tp.Task([1, 0.8], [1, -0.7])
+        >>> run = tp.train(tp.ResNet("tanh"), task, tp.Muon(0.3), tp.DepthScaling(), depth=4)
+        >>> at = run.at_width(64, seeds=8)
+        >>> at.mean.shape, at.seeds, at.error.shape
+        ((2, 1, 1), 8, (2, 1, 1))
         """
         width, probes = _checks.positive_integer("n", n), _checks.flag("probes", probes)
-        fluctuations = self.fluctuations
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
+        if seeds is not None or not (self.exact and isinstance(self.problem.opt, SGD)):
+            return drawn_at_width(self.problem, width, probes, seeds, executor, progress)
+        if executor is not None or progress is not None:
+            raise ValueError(f"{'progress' if executor is None else 'executor'}: got one for an expansion in 1/n, for "
+                             "which nothing is drawn; expected None, or seeds beside it")
+        fluctuations = self.fluctuations
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
         return at_width(fluctuations, outputs, width, probes)
