@@ -188,7 +188,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Run.gamma": {"s": "step or start"}, "Run.c": {"t": "step or start", "s": "step or start"},
     "Run.cross_covariance": {"s": "step"}, "Run.feature_difference": {"p": "times", "eps": "times"},
     "Run.gradient_difference": {"p": "times", "eps": "times"},
-    "Run.at_width": {"seeds": "optional whole"}, "Run.load": {"problem": "optional problem"}, "Recursion.compile": {"loss": "nothing"},
+    "Run.at_width": {"seeds": "optional whole"}, "Run.load": {"problem": "optional problem"},
+    "Recursion.compile": {"loss": "nothing"},
     "PhaseDiagram.rates": {"phase": "result"},
     "WidthScaling": {"p": "exponents", "q": "exponents", "r": "symbolic real"},
     "WidthScaling.from_abc": {"a": "exponents", "b": "exponents", "c": "symbolic real"},
@@ -267,7 +268,7 @@ INNER = {  # called by the package, on values of its own
 
 PARTS = {"Assign", "Branch", "CompiledLimit", "CompiledStreams", "Convolution", "Derivation", "Family", "HeadSum",
          "KetTerm", "LimitEquation", "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean",
-         "NonlinearOuter", "Outer", "Scalar", "Step", "Transpose", "Vector", "Spectral", "factored_square",
+         "NonlinearOuter", "NormRatio", "Outer", "Scalar", "Step", "Transpose", "Vector", "Spectral", "factored_square",
          "gradients_so_far", "softmax_attention"}  # of programs and of results
 
 

@@ -50,7 +50,7 @@ class NetworksOfWidth:
     whole: bool
 
     def outputs(self, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """What the network gives for the batch and for the probes. Raises ``Divergence`` naming the seed, the step and the layer."""
+        """What a network gives for the batch and for the probes; raises ``Divergence`` naming seed, step and layer."""
         job = self.training
         try:
             run = dense_run(job, self.width, seed) if self.whole else placed(partial(
