@@ -329,9 +329,10 @@ class Run:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
         if seeds is not None or not (self.exact and isinstance(self.problem.opt, SGD)):
             return drawn_at_width(self.problem, width, probes, seeds, executor, progress)
-        if executor is not None or progress is not None:
-            raise ValueError(f"{'progress' if executor is None else 'executor'}: got one for an expansion in 1/n, for "
-                             "which nothing is drawn; expected None, or seeds beside it")
+        for name, given in (("executor", executor), ("progress", progress)):
+            if given is not None:
+                raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing is "
+                                 "drawn; expected None, or seeds beside it")
         fluctuations = self.fluctuations
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
