@@ -52,7 +52,7 @@ def agree(net: tp.ResNet, seed: int) -> None:
     for matrix in {m.name for m in setting.program.matrices}:
         here.memory |= {(f"rho_{matrix}", i): rho[1 - i] for i in (0, 1)} | {(f"w_{matrix}", 1, 0): w}
     reading = EquationReading(equations, setting.time, setting.past)
-    steps = {setting.time: 1, setting.past: 0}  # site a is step 1, site b step 0
+    steps = {setting.time.name: 1, setting.past.name: 0}  # site a is step 1, site b step 0
     ours = {(str(one.target.args[0]), one.target.args[1] == one.target.args[2]): reading.number(one.value)(here, steps)
             for one in equations if isinstance(one.target, Density)}
 

@@ -115,10 +115,10 @@ class March(StepwiseSolution):
 
     def _cell(self, which: int, t: int, k: int, before: int, after: int) -> None:
         """One iteration of the midpoint rule: numbers are means of both ends, kets too."""
-        here, steps, h = self.here[k], {self.time: t}, self.h[k]
+        here, steps, h = self.here[k], {self.time.name: t}, self.h[k]
         self._know(which, t, k)
         for s in range(t + 1):
-            covariance = h * self.drawn[which](here, {**steps, self.past: s})
+            covariance = h * self.drawn[which](here, {**steps, self.past.name: s})
             self.noise[which, k, t, s] = self.noise[which, k, s, t] = covariance
         letter = "A" if which == 0 else "B"
         moved = np.zeros(self.coefficients[which].shape[-1])
@@ -126,7 +126,7 @@ class March(StepwiseSolution):
         past, own = self.densities.get((letter, False)), self.densities.get((letter, True))
         for s in range(t if past else 0):
             assert past is not None
-            value = past(here, {**steps, self.past: s})
+            value = past(here, {**steps, self.past.name: s})
             moved += value * (source[s, k] + source[s, k + 1]) / 2
             self._direct(which, t, s, k, value)
         if own:
@@ -141,6 +141,7 @@ class March(StepwiseSolution):
     def _know(self, which: int, t: int, k: int) -> None:
         """Brackets and answers in the middle of a cell."""
         here = self.here[k]
+        here.made.clear()
         for s in range(t + 1):
             value = (self.brackets[which, k, t, s] + self.brackets[which, k + 1, t, s]) / 2
             name = self.names[which]

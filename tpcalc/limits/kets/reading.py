@@ -20,18 +20,20 @@ from ...programs.language import Scalar
 from ..integral_equations import LimitEquation
 from .nodes import Answer, LayerGaussian, FunctionValue
 
-Steps = Mapping[sp.Symbol, int]
+Steps = Mapping[str, int]  # by the names of their symbols
 Number = Callable[["Here", Steps], float]
 
 
 @dataclass
 class Here:
     """What is known at one layer time. brackets: of streams by (name, name, t, s); answers: by (letter, t, s); memory:
-    numbers that optimizers remember, by (name, steps...)."""
+    numbers that optimizers remember, by (name, steps...); made: covariances and means that were made of these, until
+    they change, by what makes them and two steps."""
 
     brackets: dict[tuple[str, str, int, int], float] = field(default_factory=dict)
     answers: dict[tuple[str, int, int], float] = field(default_factory=dict)
     memory: dict[tuple, float] = field(default_factory=dict)
+    made: dict[tuple[Any, int, int], float] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=64)
@@ -82,11 +84,11 @@ class LeafReading:
         (index, first, last), = e.limits
         term, start, end = self.value(e.function), step_of(first), step_of(last)
         return lambda known, steps: sum(
-            (term(known, {**steps, index: k}) for k in range(start(steps), end(steps) + 1)), 0.0)
+            (term(known, {**steps, index.name: k}) for k in range(start(steps), end(steps) + 1)), 0.0)
 
 
 def _step_as_number(index: sp.Symbol, known: Any, steps: Steps) -> int:
-    return steps[index]
+    return steps[index.name]
 
 
 def delta(e: sp.KroneckerDelta) -> Callable[[Any, Steps], float]:
@@ -100,8 +102,8 @@ def step_of(index: sp.Expr) -> Callable[[Steps], int]:
     if index.is_Integer:
         return lambda steps: int(index)
     symbol, = index.free_symbols
-    shift = int(index - symbol)
-    return lambda steps: steps[symbol] + shift
+    name, shift = symbol.name, int(index - symbol)
+    return lambda steps: steps[name] + shift
 
 
 class EquationReading(LeafReading):
@@ -192,9 +194,11 @@ class EquationReading(LeafReading):
 
         def value(here: Here, at: Steps) -> float:
             i, j = steps[0](at), steps[-1](at)
-            own = self._law(law, here, i, i)
-            return mean(own) if len(steps) == 1 else mean(
-                self._law(law, here, i, j), own, self._law(law, here, j, j))
+            if (value, i, j) not in here.made:
+                own = self._law(law, here, i, i)
+                here.made[value, i, j] = mean(own) if len(steps) == 1 else mean(
+                    self._law(law, here, i, j), own, self._law(law, here, j, j))
+            return here.made[value, i, j]
         return value
 
     def _function(self, factors: list[sp.Expr]) -> tuple[sp.Expr, int]:
@@ -207,7 +211,10 @@ class EquationReading(LeafReading):
         return product.xreplace({one: H for one in product.atoms(LayerGaussian)}), 0
 
     def _law(self, law: Number, here: Here, one: int, two: int) -> float:
-        return law(here, {self.time: max(one, two), self.past: min(one, two)})
+        later, earlier = max(one, two), min(one, two)
+        if (law, later, earlier) not in here.made:
+            here.made[law, later, earlier] = law(here, {self.time.name: later, self.past.name: earlier})
+        return here.made[law, later, earlier]
 
     def covariance(self, value: sp.Expr) -> Number:
         """The covariance of what layers draw at steps t and s."""

@@ -55,7 +55,7 @@ class LayerSample:
         if (name, step) in self.streams:
             return self.streams[name, step]
         if (name, step) not in self.kets:
-            self.kets[name, step] = self.march.inner[name](self, {self.march.time: step})
+            self.kets[name, step] = self.march.inner[name](self, {self.march.time.name: step})
         return self.kets[name, step]
 
     def gaussian(self, letter: str, step: int) -> Array:
@@ -70,7 +70,7 @@ class LayerSample:
         return self.kets[letter, step]
 
     def law(self, letter: str, one: int, two: int) -> float:
-        return float(self.march.laws[letter](self, {self.march.time: one, self.march.past: two}))
+        return float(self.march.laws[letter](self, {self.march.time.name: one, self.march.past.name: two}))
 
     def number(self, key: tuple, found: Callable[[], float]) -> float:
         """A number by its key, of the unmoved layer."""
@@ -207,7 +207,7 @@ class SampledMarch(StepwiseSolution):
             for _ in range(ITERATIONS):
                 layer.forget(t)
                 layer.streams[self.names[which], t] = (values[k] + values[k + 1])[:, None] / 2
-                moved = np.broadcast_to(self.taken[which](layer, {self.time: t}), (self.points.shape[1], 1))[:, 0]
+                moved = np.broadcast_to(self.taken[which](layer, {self.time.name: t}), (self.points.shape[1], 1))[:, 0]
                 values[after] = values[before] + self.h * moved
             if not np.all(np.isfinite(values[after])):
                 raise Divergence(f"the equations of the limit blow up at step {t}, layer time {k * self.h:.2g}", step=t)

@@ -117,7 +117,7 @@ class StepwiseSolution:
     def _remember(self, t: int) -> None:
         for target, value in self.remembered:
             for s, key in enumerate(self._keys(target, t + 1)):
-                self.memory[key] = float(value(self.known, {self.time: t, self.past: s}))
+                self.memory[key] = float(value(self.known, {self.time.name: t, self.past.name: s}))
 
     def _keys(self, target: Scalar, t: int) -> list[tuple]:
         """What a remembered number is known by at step t: once, or of every step s."""
