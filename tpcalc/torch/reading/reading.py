@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Mapping
+from functools import partial
+from typing import Callable, Mapping
 
 from ... import _checks
 from ..._shown import Short, Tabled, text_table
@@ -15,6 +16,7 @@ from ...groups.names import Shape, plain_name
 from ...groups.plan import HEADS
 from ...groups.roles import ROLES
 from ..streams import MAKE
+from .as_network import NetworkRead, network_read
 from .building import Config, Make, NotRun, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
 from .constants import after, grown, in_front, on_itself
@@ -41,6 +43,7 @@ class Reading(Short, Tabled):
     branches: tuple[BranchSummary, ...]
     claims: tuple[Claim, ...]
     notes: tuple[str, ...] = ()
+    _record: Callable[[], RecordedNetwork] | None = field(default=None, repr=False, compare=False)
 
     def role(self, name: str) -> Role:
         """The role of a parameter of base or target; ``ValueError`` where there is none of this name."""
@@ -49,6 +52,46 @@ class Reading(Short, Tabled):
             return known[self.names.get(name, name)]
         raise ValueError(f"{name}: got a parameter that the reading does not know; expected names as "
                          "model.named_parameters() has them")
+
+    def to_network(self) -> NetworkRead:
+        """The base as a network of this package, for ``tp.classify``, ``tp.kets`` and ``tp.program``, with what it
+        leaves out of the model: ``print`` it.
+
+        Every function between the model's matrices is run on drawn values, and is the network's there; a branch that is
+        no block of a network is refused by name, ``NotCovered``. What stands in front of the stream and behind it, and
+        biases, rotations of queries and keys, tables of scores are left out and listed.
+
+        >>> import tpcalc as tp, torch
+        >>> from torch import nn
+        >>> class Net(nn.Module):
+        ...     def __init__(self, depth, n=16):
+        ...         super().__init__()
+        ...         self.a, self.z = nn.Linear(3, n, bias=False), nn.Linear(n, 1, bias=False)
+        ...         self.layers = nn.ModuleList(nn.Sequential(nn.Linear(n, 2 * n, bias=False), nn.Tanh(),
+        ...                                                   nn.Linear(2 * n, n)) for _ in range(depth))
+        ...     def forward(self, x):
+        ...         x = self.a(x)
+        ...         for layer in self.layers:
+        ...             x = x + layer(x) / 2
+        ...         return self.z(x)
+        >>> found = read(Net, dict(depth=3)).to_network()
+        >>> print(found)
+        tanh residual network with mlp blocks, 3 layers of width 16
+        ResNet(phi='tanh', block='mlp', norm=None, train_embedding_readout=False, matrices=2, mlp_ratio=2)
+        W1: layers.*.0.weight
+        W2: layers.*.2.weight, times 0.5
+        left out: layers.*.2.bias, bias
+        left out: embedding and readout: their training, which train_embedding_readout=True has
+        >>> tp.classify(1/2, 1/2, found.network).name
+        'Depth-muP'
+        """
+        if self._record is None:
+            raise ValueError("reading: got one that does not know its model; expected what read returns")
+        recorded = self._record()
+        stems = counters([role.name for role in self.roles], self.names)
+        return network_read(recorded, {role.name: role for role in self.roles},
+                            {one.index for one in self.branches if one.stream == 0 and one.in_layers},
+                            lambda name: starred(name, stems))
 
     @property
     def rows(self) -> list[Fields]:
@@ -139,7 +182,8 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
     if target is not None:
         other, names, shapes = _target(make, target, network, batch)
     growth = growths(names, network.tape.shapes, shapes)
-    return _reading(network, other, names, shapes, growth, dict(roles or {}))
+    found = _reading(network, other, names, shapes, growth, dict(roles or {}))
+    return replace(found, _record=partial(network_of, make, base, batch))
 
 
 def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dict[str, str],

@@ -115,11 +115,12 @@ def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:
     ops = [graph.tape.ops[i] for i in stream.path.ops]
     names, last = [(op.name, op.index in norms) for op in ops], stream.branches[-1].where
     stays = [op.index in norms or op.name in PRODUCTS for op in ops]
+    adds = {one.add.index for one in stream.branches}
     furthest = 0
     for where in [one.where for one in stream.branches[:-1] if names[one.where] == names[last]][-2:]:
         k = 1
         while last + k < len(ops) and where + k < last and names[where + k] == names[last + k] and (
-                stays[where + k] or ops[where + k].name in MOVES) and ops[where + k].name not in SUMS:
+                stays[where + k] or ops[where + k].name in MOVES | SUMS) and ops[where + k].index not in adds:
             k += 1
         furthest = max([furthest, *(j for j in range(k) if stays[where + j])])
     return last + furthest

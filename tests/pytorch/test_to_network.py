@@ -1,0 +1,212 @@
+"""Models read as networks: the network computes what the model does, or the model is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tpcalc as tp
+from tpcalc.errors import NotCovered
+
+torch = pytest.importorskip("torch")
+tpt = pytest.importorskip("tpcalc.torch")
+models = pytest.importorskip("support.pytorch.network_models")
+usual = pytest.importorskip("support.pytorch.torch_models")
+others = pytest.importorskip("support.pytorch.reading_models")
+
+F, Options = torch.nn.functional, models.Options
+DEPTH, WIDTH = 3, 12
+
+
+def relu_squared(x: Any) -> Any:
+    return torch.relu(x)**2
+
+
+SAME = {  # options of the model, and what the network is
+    "mlp": (Options(phi=torch.tanh, m=0.5), tp.ResNet("tanh", "mlp")),
+    "wide": (Options(phi=torch.relu, ratio=3), tp.ResNet("relu", "mlp", mlp_ratio=3)),
+    "linear": (Options(phi=torch.tanh, mlp="pre", keep=0.9), tp.ResNet("tanh", "pre_nonlin", skip=tp.Skip(keep=0.9))),
+    "glu": (Options(mlp="glu", phi=F.silu, ratio=2, norm="rms"), tp.ResNet(block="swiglu", norm="rms", mlp_ratio=2)),
+    "post": (Options(phi=torch.tanh, norm="layer", position="post", gains=True),
+             tp.ResNet("tanh", "mlp", norm="layer", norm_position="post", gains=True)),
+    "output": (Options(norm="rms", position="output", m=0.5),
+               tp.ResNet("gelu", "mlp", norm="rms", norm_position="output")),
+    "gpt": (Options(heads=2, keys=2, fused=True, norm="layer", ratio=2, gains=True),
+            tp.Transformer(heads=2, head_dim=6, positions=4, norm="layer", gains=True, mlp_ratio=2)),
+    "llama": (Options(heads=4, keys=2, norm="rms", mlp="glu", phi=F.silu, gains=True, m=0.25),
+              tp.Transformer(heads=4, head_dim=3, positions=4, mlp="swiglu", queries_per_key=2, gains=True)),
+    "encoder": (Options(heads=3, keys=3, causal=False, norm="layer", position="post", phi=torch.relu),
+                tp.Transformer(heads=3, head_dim=4, positions=4, norm="layer", norm_position="post", causal=False,
+                               phi="relu")),
+    "qk norm": (Options(heads=2, keys=1, norm="rms", position="sandwich", qk_norm=True, scale=1 / 6, mlp=""),
+                tp.Transformer(heads=2, head_dim=6, positions=4, mlp=None, norm_position="sandwich", qk_norm=True,
+                               scale_power=1, queries_per_key=2)),
+    "scaled": (Options(heads=2, keys=2, norm=None, scale=0.3, phi=torch.tanh),
+               tp.Transformer(heads=2, head_dim=6, positions=4, norm=None, phi="tanh"))}
+
+
+def made(options: Any, depth: int = DEPTH) -> Any:
+    return models.Model(depth, WIDTH, 5, 2, options)
+
+
+def read(options: Any) -> Any:
+    batch = torch.randn(2, 4, 5, dtype=torch.float64) if options.heads else torch.randn(2, 5, dtype=torch.float64)
+    return tpt.read(made, dict(options=options), batch=batch).to_network()
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_network_computes_what_the_model_does(name: str) -> None:
+    """With the weights that the network draws, outputs are equal to 1e-10; and the network is the one expected."""
+    options, network = SAME[name]
+    found = read(options)
+    if isinstance(found.network, tp.Transformer):
+        assert found.network == network
+    else:
+        assert (repr(found.network), found.depth, found.width) == (repr(network), DEPTH, WIDTH)
+    assert all("training" in one or "eps of norms" in one for one in found.left_out)
+    rng, shape = np.random.default_rng(1), (1, 2, 4) if options.heads else (1, 2)
+    kind = tp.Sequences if options.heads else tp.Task
+    task = kind(rng.normal(size=(*shape, 5)), rng.normal(size=(*shape, 2)))
+    behind = options.norm and options.position != "pre"
+    scale = tp.DepthScaling(np.log(2) / np.log(DEPTH) if options.m == 0.5 else 0, 0) if behind else tp.DepthScaling()
+    run = tp.train(found.network, task, tp.SGD(), scale, DEPTH, WIDTH, method="dense", seed=2)
+    model = made(options)
+    models.take(model, found, run.initial_weights(), 1.0 if behind else scale.multiplier(DEPTH))
+    outputs = model(torch.tensor(np.asarray(task.inputs[0]))).detach().numpy()
+    assert np.abs(run.outputs[0]).max() > 1e-2
+    np.testing.assert_allclose(outputs, run.outputs[0], rtol=0, atol=1e-10)
+
+
+def test_rotations_are_left_out_and_said() -> None:
+    found = read(Options(heads=2, keys=2, norm="rms", rotated=True))
+    assert found.network == tp.Transformer(heads=2, head_dim=6, positions=4)
+    assert found.left_out[0].startswith("rotation of queries and keys by their position, layers.*")
+
+
+def test_nano_gpt_and_llama_are_depth_mup() -> None:
+    """As people write them: embeddings, biases, a norm in front of the head and rotations are what is left out."""
+    gpt = tpt.read(lambda n_layer: usual.GPT(n_layer, tied=True), dict(n_layer=2)).to_network()
+    assert gpt.network == tp.Transformer(heads=2, head_dim=16, positions=8, norm="layer", gains=True, mlp_ratio=4)
+    assert {"wpe.weight, rows looked up in front of the stream", "h.*.mlp.0.bias, bias",
+            "layer norm behind the stream", "wte.weight is embedding and readout, which tied=True has"} <= set(
+                gpt.left_out)
+    assert gpt.matrices["Wk"] == "h.*.attn.qkv.weight" and not gpt.multipliers
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(vocab_size=32, hidden_size=32, intermediate_size=88, num_hidden_layers=2,
+                                      num_attention_heads=4, num_key_value_heads=2)
+    llama = tpt.read(lambda: transformers.LlamaForCausalLM(config), {}).to_network()
+    assert llama.network == tp.Transformer(heads=4, head_dim=8, positions=8, mlp="swiglu", queries_per_key=2,
+                                           gains=True, mlp_ratio=3)
+    assert llama.left_out[:2] == (
+        "rotation of queries and keys by their position, model.layers.*.self_attn",
+        "hidden width, 2.75 times the stream's, which is 3 times it in the network")
+    assert str(llama).splitlines()[0] == "causal transformer of softmax attention and glu, 2 layers of width 32"
+    for found in (gpt, llama):
+        assert tp.classify(0.5, 0.5, found.network).name == "Depth-muP"
+
+
+@pytest.mark.parametrize("phi, expected", [(torch.relu, "relu"), (F.gelu, "gelu"), (F.silu, "silu"), (torch.abs, "abs"),
+                                           (torch.erf, "erf"), (torch.tanh, "tanh")])
+def test_activations_are_told_apart(phi: Any, expected: str) -> None:
+    assert read(Options(phi=phi)).network.phi == expected
+
+
+def test_activations_without_a_name_are_expressions() -> None:
+    """Squared relu and both approximations of gelu are functions of their own, and none of them gelu."""
+    found = {read(Options(phi=phi)).network.phi for phi in (
+        relu_squared, lambda x: F.gelu(x, approximate="tanh"), lambda x: x * torch.sigmoid(1.702 * x))}
+    assert len(found) == 3 and not any(isinstance(one, str) for one in found)
+
+
+def changed(change: Any) -> Any:
+    """A GPT of which something is changed."""
+    def make(n_layer: int) -> Any:
+        model = usual.GPT(n_layer)
+        change(model)
+        return model
+    return make
+
+
+def last_is_other(name: str, value: Any) -> Any:
+    return changed(lambda model: setattr(model.h[-1], name, value))
+
+
+class Parallel(torch.nn.Module):
+    def __init__(self, block: Any) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Any) -> Any:
+        return x + self.block.attn(self.block.ln1(x)) + self.block.mlp(self.block.ln2(x))
+
+
+class Gated(torch.nn.Module):
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(n, n), torch.nn.Linear(n, n)
+
+    def forward(self, x: Any) -> Any:
+        return self.b(torch.tanh(self.a(x)) * x)
+
+
+def in_every_layer(change: Any) -> Any:
+    return changed(lambda model: [change(block) for block in model.h])
+
+
+def parallel(model: Any) -> None:
+    model.h = torch.nn.ModuleList(Parallel(block) for block in model.h)
+
+
+REFUSED = {  # what to make, and what the refusal names
+    "multipliers of layers": (last_is_other("m", 0.5), r"^branch 4 \(add in h.2\): got attention .*Wo=0.5"),
+    "activations of layers": (changed(lambda model: model.h[1].mlp.__setitem__(1, torch.nn.ReLU())),
+                              r"^branch 3 \(add in h.1\): got mlp .*phi=relu.* and mlp .*phi=gelu"),
+    "two at once": (changed(parallel), r"^branch \d \(add in h.0\): got .*reads the stream"),
+    "stream within": (in_every_layer(lambda block: setattr(block, "mlp", Gated(32))),
+                      r"^branch 1 \(add in h.0\): got a matrix of the stream and of products"),
+    "softplus": (in_every_layer(lambda block: block.mlp.__setitem__(1, torch.nn.Softplus())),
+                 r"^branch 1 \(add in h.0\): got .*softplus.* in h.0.mlp.1 between two matrices"),
+    "hardtanh in front": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh())),
+                          r"^branch 1 .*hardtanh in h.0.ln2 in front of its first matrix"),
+    "dropped norm": (last_is_other("ln2", torch.nn.Identity()), r"^branch 5 \(add in h.2\): got mlp .*norm=None"),
+    "norms of two kinds": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.RMSNorm(32))),
+                           "^make: got attention .*norm=layer.* and mlp .*norm=rms"),
+    "experts": (others.Alternating, r"^branch 1 .*ends in 2 products at once"),
+    "scale of a branch": (others.Mixer, "^blocks.0.gamma1: got branch scale"),
+    "two streams": (others.EncoderDecoder, "^make: got a model of 2 residual streams"),
+    "half precision": (changed(lambda model: model.bfloat16()), "^make: got a model in torch.bfloat16")}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_network_is_refused_by_name(name: str) -> None:
+    make, message = REFUSED[name]
+    base = dict(n_layer=3) if not isinstance(make, type) else dict(depth=3)
+    with pytest.raises(NotCovered, match=message):
+        tpt.read(make, base).to_network()
+
+
+usual_attention = F.scaled_dot_product_attention
+SPOILED = {
+    "values": lambda q, k, v, **_: usual_attention(q, k, torch.sin(v), is_causal=True),
+    "queries": lambda q, k, v, **_: usual_attention(q + q**2, k, v, is_causal=True),
+    "zeros for what is masked": lambda q, k, v, **_: (q @ k.mT).tril().softmax(-1) @ v,
+    "mask": lambda q, k, v, **_: (q @ k.mT).masked_fill(torch.ones(8, 8).tril(2) == 0, -1e38).softmax(-1) @ v,
+    "cap": lambda q, k, v, **_: (5 * torch.tanh(q @ k.mT / 5)).softmax(-1) @ v,
+    "sink": lambda q, k, v, **_: (q @ k.mT).exp() / (1 + (q @ k.mT).exp().sum(-1, keepdim=True)) @ v,
+    "later": lambda q, k, v, **_: (q @ k.mT).softmax(-1) @ v.roll(1, 2)}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_attention_that_is_another_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usual.F, "scaled_dot_product_attention", SPOILED[name])
+    with pytest.raises(NotCovered, match=r"^_softmax in|^_scaled_dot_product.* in|^branch 0"):
+        tpt.read(usual.GPT, dict(n_layer=2)).to_network()
+
+
+def test_large_models_are_read_without_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the meta device attention is written out, and is the same network."""
+    usually = tpt.read(usual.GPT, dict(n_layer=2)).to_network()
+    monkeypatch.setattr("tpcalc.torch.reading.building.LARGEST", 10.0)
+    assert str(tpt.read(usual.GPT, dict(n_layer=2)).to_network()) == str(usually)

@@ -1,0 +1,145 @@
+"""A model in plain torch with the options of networks, and the weights of a network as its parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Options:
+    """norm: None, "rms", "layer"; position: "pre", "output", "sandwich", "post"; attention: heads, 0 for none; keys:
+    heads of keys; mlp: "mlp", "glu", "pre", "preactivated" or "" for none; m, keep: what multiplies branch, stream."""
+
+    norm: str | None = None
+    position: str = "pre"
+    gains: bool = False
+    heads: int = 0
+    keys: int = 0
+    causal: bool = True
+    qk_norm: bool = False
+    scale: float | None = None
+    rotated: bool = False
+    fused: bool = False
+    mlp: str = "mlp"
+    phi: Callable[[Tensor], Tensor] = F.gelu
+    ratio: int = 1
+    m: float = 1.0
+    keep: float = 1.0
+
+
+class Norm(nn.Module):
+    def __init__(self, n: int, given: Options) -> None:
+        super().__init__()
+        self.centered, self.weight = given.norm == "layer", nn.Parameter(torch.ones(n)) if given.gains else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x - x.mean(-1, keepdim=True) if self.centered else x
+        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True))
+        return x if self.weight is None else x * self.weight
+
+
+class Attention(nn.Module):
+    def __init__(self, n: int, given: Options) -> None:
+        super().__init__()
+        self.given, self.size = given, n // given.heads
+        own = [n, given.keys * self.size, given.keys * self.size]
+        self.own = own
+        self.q, self.k, self.v = (None,) * 3 if given.fused else (nn.Linear(n, one, bias=False) for one in own)
+        self.qkv = nn.Linear(n, sum(own), bias=False) if given.fused else None
+        self.o = nn.Linear(n, n, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        each = self.qkv(x).split(self.own, -1) if self.qkv is not None else [one(x) for one in (self.q, self.k, self.v)]
+        q, k, v = (one.view(*x.shape[:2], -1, self.size).transpose(1, 2) for one in each)
+        if self.given.qk_norm:
+            q, k = (one / one.square().mean(-1, keepdim=True).sqrt() for one in (q, k))
+        if self.given.rotated:
+            angle = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+            q, k = (torch.cat([one[..., ::2] * angle.cos() - one[..., 1::2] * angle.sin(),
+                               one[..., ::2] * angle.sin() + one[..., 1::2] * angle.cos()], -1) for one in (q, k))
+        k, v = (one.repeat_interleave(self.given.heads // self.given.keys, dim=1) for one in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.given.causal, scale=self.given.scale)
+        return self.o(y.transpose(1, 2).reshape(x.shape))
+
+
+class Perceptron(nn.Module):
+    def __init__(self, n: int, given: Options) -> None:
+        super().__init__()
+        self.kind, self.phi, wide = given.mlp, given.phi, n * given.ratio
+        self.up = nn.Linear(n, wide, bias=False) if given.mlp != "pre" else None
+        self.value = nn.Linear(n, wide, bias=False) if given.mlp == "glu" else None
+        self.down = nn.Linear(wide, n, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.phi(x) if self.kind in ("pre", "preactivated") else x
+        h = x if self.up is None else self.phi(self.up(x))
+        return self.down(h * self.value(x) if self.value is not None else h)
+
+
+class Around(nn.Module):
+    """A branch with its norms, on the stream."""
+
+    def __init__(self, n: int, given: Options, branch: nn.Module) -> None:
+        super().__init__()
+        self.given, self.branch = given, branch
+        where = {"pre": (1, 0, 0), "output": (0, 1, 0), "sandwich": (1, 1, 0), "post": (0, 0, 1)}[given.position]
+        self.before, self.after, self.behind = (
+            Norm(n, given) if here and given.norm else nn.Identity() for here in where)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.behind(self.given.keep * x + self.given.m * self.after(self.branch(self.before(x))))
+
+
+class Model(nn.Module):
+    def __init__(self, depth: int, n: int, inputs: int, outputs: int, given: Options) -> None:
+        super().__init__()
+        self.read_in, self.out = nn.Linear(inputs, n, bias=False), nn.Linear(n, outputs, bias=False)
+        kinds = [*([Attention] if given.heads else []), *([Perceptron] if given.mlp else [])]
+        self.layers = nn.ModuleList(nn.ModuleList(Around(n, given, kind(n, given)) for kind in kinds)
+                                    for _ in range(depth))
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.read_in(x)
+        for layer in self.layers:
+            for one in layer:
+                x = one(x)
+        return self.out(x)
+
+
+def take(model: nn.Module, found: Any, weights: Arrays, eps: float) -> None:
+    """Give a model the weights of the network that it was read as, with the branch multiplier eps."""
+    net, parameters = found.network, dict(model.named_parameters())
+    last = {"Wo", "W", f"W{max((int(name[1:]) for name in found.matrices if name[1:].isdigit()), default=0)}"}
+    rows: dict[str, list[np.ndarray]] = {}
+    for name in sorted(found.matrices, key=lambda one: "qkvo".find(one[1:]) if len(one) > 1 else 0):
+        for layer in range(found.depth):
+            whole = whole_matrix(weights, name, layer, last, getattr(net, "mlp_ratio", 1))
+            if name in ("Wk", "Wv"):
+                whole = whole.reshape(-1, net.queries_per_key, net.head_dim, whole.shape[1])[:, 0].reshape(
+                    -1, whole.shape[1])
+            whole = whole * (eps if name in last else 1.0) / found.multipliers.get(name, 1.0)
+            rows.setdefault(found.matrices[name].replace("*", str(layer), 1), []).append(whole)
+    with torch.no_grad():
+        for parameter, parts in rows.items():
+            parameters[parameter].copy_(torch.tensor(np.concatenate(parts)))
+        model.read_in.weight.copy_(torch.tensor(weights["U"].T))
+        model.out.weight.copy_(torch.tensor(weights["nV"] / len(weights["U"].T)))
+
+
+def whole_matrix(weights: Arrays, name: str, layer: int, last: set[str], ratio: int) -> np.ndarray:
+    """A matrix of a wide hidden layer from its parts, with entries of variance 1 / fan-in."""
+    if name in weights:
+        return weights[name][layer]
+    parts = [weights[f"{name}_{k}"][layer] for k in range(1, ratio + 1)]
+    assert re.fullmatch(r"W\d", name)
+    return np.concatenate(parts, axis=1) / np.sqrt(ratio) if name in last else np.concatenate(parts)

@@ -1,0 +1,184 @@
+"""``NetworkRead``: what a reading says a model is, as a network of this package, and what it leaves out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isclose
+from typing import Callable, Mapping
+
+from ..._shown import Short
+from ...errors import NotCovered
+from ...models import ResNet, Transformer
+from ...models.skips import Skip
+from ...programs.blocks import preactivated
+from .blocks_read import BEHIND, CLOSE, BlockRead, BranchReader
+from .functions import Phi
+from .network import RecordedNetwork
+from .outside import behind, in_front
+from .roles import Role
+from .stream import Stream
+
+Starred = Callable[[str], str]
+TRAINED = "their training, which train_embedding_readout=True has"
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkRead(Short):
+    """A model as a network. network: a ``tp.ResNet`` or ``tp.Transformer``, for ``tp.classify``, ``tp.kets``,
+    ``tp.program``; depth, width: of the model; matrices: {matrix of the network: pattern of the model's parameters};
+    multipliers: {matrix: the number that the model multiplies its product with}, those that are not 1; left_out: what
+    the model has besides, a sentence each.
+
+    The network of these matrices W and the branch multiplier eps computes what the model does, without what is left
+    out, where each W is the model's parameter times its multiplier, over eps for the last matrix of a branch. Where a
+    norm stands behind a branch or the stream, eps is the multiplier "branch", or 1. Inputs are vectors of one 1 where
+    the model looks rows up.
+    """
+
+    network: ResNet | Transformer
+    depth: int
+    width: int
+    matrices: Mapping[str, str]
+    multipliers: Mapping[str, float]
+    left_out: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.network.title}, {self.depth} layers of width {self.width}", repr(self.network)]
+        lines += [f"{name}: {pattern}" + (f", times {self.multipliers[name]:.6g}" if name in self.multipliers else "")
+                  for name, pattern in self.matrices.items()]
+        return "\n".join([*lines, *(f"left out: {one}" for one in self.left_out)])
+
+
+def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: set[int],
+                 starred: Starred) -> NetworkRead:
+    """The network of a recorded model. roles: by parameter; inside: branches that are layers; starred: a name as a
+    pattern. Raises ``NotCovered``, naming operation and module, for a branch or a stream that none has."""
+    stream = _one_stream(recorded, inside)
+    at = [*(branch.reads[0] for branch in stream.branches), stream.last + 1]
+    blocks = [BranchReader(recorded, roles, branch, stream.path.values[before], stream.path.values[after]).read()
+              for branch, before, after in zip(stream.branches, at, at[1:])]
+    kinds = [block.kind for block in blocks]
+    size = 2 if "attention" in kinds and set(kinds) != {"attention"} else 1
+    if len(blocks) % size:
+        raise NotCovered(f"make: got branches {', '.join(kinds)}; expected layers that are alike")
+    layer = blocks[:size]
+    for number, block in enumerate(blocks):
+        if not block.is_like(layer[number % size]):
+            raise NotCovered(f"branch {number} ({stream.branches[number].add.place}): got {block}, and "
+                             f"{layer[number % size]} in branch {number % size}; expected layers that are alike")
+    width = recorded.tape.shape(stream.path.values[at[0]])[-1]
+    phi, beside = behind(recorded, roles, stream)
+    if "attention" in kinds and phi != "linear":
+        beside.insert(0, f"{phi} behind the stream")
+    network = _transformer(layer, width) if "attention" in kinds else _resnet(layer[0], phi)
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    left: dict[str, None] = {}
+    for number, block in enumerate(blocks):
+        for name, parameter in block.matrices.items():
+            names[_own(network, block, name)][starred(parameter)] = None
+        for name, what in block.left_out.items():
+            left[f"{starred(name)}, {what}" if name in roles else f"{what}, {starred(name)}"] = None
+    eps = max((norm.eps for norm in recorded.norms.values()), default=0.0)
+    left.update(dict.fromkeys([*(one for block in layer for one in _sizes(block, width)), *in_front(recorded, stream),
+                               *beside, *([f"eps of norms, at most {eps:.2g}"] if eps else []), *_tied(roles),
+                               f"embedding and readout: {TRAINED}"]))
+    multipliers = {_own(network, block, name): value for block in layer for name, value in block.multipliers.items()
+                   if not isclose(value, 1, rel_tol=CLOSE)}
+    return NetworkRead(network, len(blocks) // size, width, {
+        name: ", ".join(patterns) for name, patterns in sorted(names.items())}, multipliers, tuple(left))
+
+
+def _one_stream(recorded: RecordedNetwork, inside: set[int]) -> Stream:
+    """The stream, of which every branch is a layer, or half of one, and reads it where the one before has added."""
+    stream = recorded.streams[0]
+    if len(recorded.streams) != 1 or not stream.branches:
+        raise NotCovered(f"make: got a model of {len(recorded.streams)} residual streams with "
+                         f"{len(stream.branches)} branches on the first; expected one with branches")
+    for branch in stream.branches:
+        after = stream.branches[branch.index - 1].where if branch.index else -1
+        got = ("one that is no layer" if branch.index not in inside else
+               "one that reads the stream at several places" if len(branch.reads) != 1 else
+               "one that reads the stream where the branch before is not added yet" if branch.reads[0] <= after else "")
+        if got or branch.reads[0] > branch.where:
+            raise NotCovered(f"branch {branch.index} ({branch.add.place}): got {got}; expected branches one after the "
+                             "other")
+    return stream
+
+
+def _around(block: BlockRead) -> dict[str, object]:
+    """Options of what is around a block."""
+    options: dict[str, object] = {"norm": block.norm, "gains": block.gains}
+    if block.norm is not None:
+        options["norm_position"] = block.position
+    if not isclose(block.keep, 1, rel_tol=CLOSE):
+        options["skip"] = Skip(float(f"{block.keep:.9g}"))
+    return options
+
+
+def _whole(ratio: object) -> int:
+    """A hidden width over that of the stream, as a whole number."""
+    assert isinstance(ratio, Fraction)
+    return max(1, round(ratio))
+
+
+def _resnet(block: BlockRead, readout: Phi) -> ResNet:
+    options = dict(block.options)
+    phi, matrices, around = options["phi"], options.get("matrices"), {**_around(block), "readout": readout}
+    if block.kind == "glu":
+        return ResNet(phi, "glu", mlp_ratio=_whole(options["ratio"]), **around)  # type: ignore[arg-type]
+    if block.kind == "preactivated":
+        own = "pre_nonlin" if matrices == 1 else preactivated(matrices)  # type: ignore[arg-type]
+        return ResNet(phi, own, **around)  # type: ignore[arg-type]
+    if matrices == 1:
+        return ResNet("linear", "post_nonlin", **around)  # type: ignore[arg-type]
+    ratio = _whole(options["ratio"]) if matrices == 2 else 1
+    return ResNet(phi, "mlp", matrices=matrices, mlp_ratio=ratio, **around)  # type: ignore[arg-type]
+
+
+def _transformer(layer: list[BlockRead], width: int) -> Transformer:
+    attention, *second = layer
+    if attention.kind != "attention" or second and second[0].kind not in ("mlp", "glu"):
+        raise NotCovered(f"make: got layers of {', '.join(block.kind for block in layer)}; expected attention, and an "
+                         "mlp or a glu after it")
+    around = _around(attention)
+    multipliers = [block.multipliers.get(BEHIND, 1.0) for block in layer]
+    if second and (_around(second[0]) != around or not isclose(*multipliers, rel_tol=CLOSE)):
+        raise NotCovered(f"make: got {attention} and {second[0]}; expected the same norms and skips "
+                         "around both")
+    options = dict(attention.options)
+    inner = options.pop("inner")
+    if inner == width:
+        options["heads"] = inner // options["head_dim"]  # type: ignore[operator]
+    own = dict(second[0].options) if second else {}
+    if own.get("matrices", 2) != 2:
+        raise NotCovered(f"make: got perceptrons of {own['matrices']} matrices beside attention; expected 2")
+    mlp = {"mlp": second[0].kind, "phi": own["phi"], "mlp_ratio": _whole(own["ratio"])} if second else {"mlp": None}
+    return Transformer(**options, **mlp, **around)  # type: ignore[arg-type]
+
+
+def _own(network: ResNet | Transformer, block: BlockRead, name: str) -> str:
+    """The network's name of a matrix of a block."""
+    if name != "last":
+        return name
+    if block.kind == "glu":
+        return "W3"
+    matrices = dict(block.options)["matrices"]
+    return "W" if len(network.matrices_of_block) == 1 else f"W{matrices}"
+
+
+def _sizes(block: BlockRead, width: int) -> list[str]:
+    """Widths within a branch that the network has otherwise."""
+    options, found = dict(block.options), []
+    if "ratio" in options and options.get("matrices", 2) == 2 and options["ratio"] != _whole(options["ratio"]):
+        found.append(f"hidden width, {float(options['ratio']):.4g} times the stream's, "  # type: ignore[arg-type]
+                     f"which is {_whole(options['ratio'])} times it in the network")
+    if options.get("inner", width) != width:
+        found.append(f"width of all heads together, {options['inner']}, which is the stream's in the network")
+    return found
+
+
+def _tied(roles: Mapping[str, Role]) -> list[str]:
+    return [f"{role.name} is embedding and readout, which tied=True has" for role in roles.values()
+            if role.kind == "tied"]

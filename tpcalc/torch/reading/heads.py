@@ -1,0 +1,240 @@
+"""Softmax attention of a branch, read as the network's: heads, mask, scale, and what stands beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Mapping
+
+import sympy as sp
+import torch
+from torch import Tensor
+
+from ...errors import NotCovered
+from ...models.transformer import SCALES
+from .functions import NORM_VALUES
+from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES
+from .network import RecordedNetwork
+from .roles import Role
+from .segments import Segment, factor_between, same, sources
+from .tape import Op
+
+MASKED = -1e30  # below which a score is none
+ROTATED, TABLE = "rotation of queries and keys by their position", "table added to scores"
+
+
+@dataclass(frozen=True)
+class HeadRows:
+    """Queries, keys or values of all heads: product: that they are rows of; rows: shape (heads, head_dim), which;
+    factor: that multiplies them; normed: over the head; rotated: within the head, by position; left_out: parameters
+    beside them."""
+
+    product: Op
+    rows: Tensor
+    factor: float
+    normed: bool
+    rotated: bool
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class AttentionRead:
+    """options: as ``tp.Transformer`` has them, heads among them; products: {matrix of the network: operation};
+    multipliers: by matrix; left_out: {parameter or operation: what it is}."""
+
+    options: Mapping[str, object]
+    products: Mapping[str, Op]
+    multipliers: Mapping[str, float]
+    left_out: Mapping[str, str]
+
+
+class AttentionReader:
+    """Reads the attention between products with matrices and the tensor ``into`` that the last matrix reads."""
+
+    def __init__(self, network: RecordedNetwork, roles: Mapping[str, Role], stream: int, into: int,
+                 weights: Op) -> None:
+        self.network, self.stream, self.into, self.weights = network, stream, into, weights
+        self.segment = partial(Segment, network, roles)
+        fused = weights.name in ATTENTIONS
+        self.turned = not fused  # keys, in a product that is written out
+        if fused:
+            self.q, self.k, self.v = map(weights.argument, range(3))
+            self.out, scores = weights.output, -1
+        else:
+            mixing = self._ahead(weights.output)
+            self.out, self.v = mixing.output, mixing.argument(1)
+            scores = weights.argument(0)
+            scoring = self._back(scores)
+            adds = scoring.name == "baddbmm"  # a table, which is its first operand
+            self.q, self.k = scoring.argument(int(adds)), scoring.argument(1 + adds)
+        self.scores = scores
+        self.positions, self.size = network.tape.shape(self.q)[-2:]
+        self.batch = prod(network.tape.shape(self._product(self.q).output)[:-1]) // self.positions
+
+    def read(self) -> AttentionRead:
+        """The attention, each of its parts tested by numbers; raises ``NotCovered`` for what no network has."""
+        q, k, v = self._rows(self.q), self._rows(self.k, self.turned), self._rows(self.v)
+        taken = [(one.product.index, int(row)) for one in (q, k, v) for row in one.rows.unique()]
+        if len(set(taken)) != len(taken) or len(q.rows.unique()) != q.rows.numel():
+            raise self._refused("rows of matrices that queries, keys or values share", "rows of their own")
+        if q.normed != k.normed or v.normed or v.rotated or q.rotated != k.rotated:
+            raise self._refused("norms or rotations of queries without keys, or of values", "those of both, or none")
+        merged = self.segment([self.out], self.into)
+        heads = len(q.rows)
+        out = merged.draw(self.out)
+        joined = out.reshape(self.batch, heads, self.positions, self.size).transpose(1, 2)
+        if not same(merged(out), joined):
+            raise self._refused(f"{merged} between heads and the last matrix", "heads beside each other")
+        scale, causal, beside = self._scores(len(k.rows))
+        power, factor = self._power(scale * q.factor * k.factor, q.normed)
+        shared = self._shared(k.rows, v.rows, heads)
+        left_out = {**q.left_out, **k.left_out, **v.left_out, **merged.left_out, **beside}
+        if q.rotated:
+            left_out[self.weights.module] = ROTATED
+        options = dict(head_dim=self.size, inner=heads * self.size, positions=self.positions, causal=causal,
+                       scale_power=power, qk_norm=q.normed, queries_per_key=shared)
+        return AttentionRead(options, {"Wq": q.product, "Wk": k.product, "Wv": v.product},
+                             {"Wq": factor, "Wv": v.factor}, left_out)
+
+    def _refused(self, got: str, expected: str) -> NotCovered:
+        return NotCovered(f"{self.weights.place}: got {got}; expected {expected}, as in a tp.Transformer")
+
+    def _ahead(self, number: int) -> Op:
+        """The product of the weights with values."""
+        graph, front = self.network.graph, [number]
+        while front:
+            for op in graph.readers.get(front.pop(), []):
+                if op.name in CONTRACTIONS:
+                    return op
+                front += op.outputs if op.name in MOVES else ()
+        raise self._refused("weights that multiply no values", "softmax attention")
+
+    def _back(self, number: int) -> Op:
+        """The product of queries and keys that scores are made of."""
+        ops = [self.network.tape.ops[i] for i in sorted(self.network.graph.cone(number, {self.stream}))[::-1]]
+        found = next((op for op in ops if op.name in CONTRACTIONS), None)
+        if found is None:
+            raise self._refused("scores that are no products", "softmax attention")
+        return found
+
+    def _by_head(self, value: Tensor, turned: bool = False) -> Tensor:
+        """Values of the shape (batch, heads, positions, head_dim)."""
+        shape = (self.size, self.positions) if turned else (self.positions, self.size)
+        found = value.reshape(self.batch, -1, *shape)
+        return found.transpose(2, 3) if turned else found
+
+    def _product(self, number: int) -> Op:
+        """The product with a matrix that queries, keys or values are made of."""
+        products, reached = sources(self.network, number, self.stream)
+        if len(products) != 1 or reached:
+            raise self._refused(f"queries, keys or values of {len(products)} matrices", "one each")
+        return products[0]
+
+    def _rows(self, number: int, turned: bool = False) -> HeadRows:
+        product = self._product(number)
+        start = product.output
+        whole = self.segment([start], number)
+        parts, normed = [whole], bool(whole.norms)
+        if normed:
+            norm = whole.norms[0]
+            parts = [self.segment([start], norm.x), self.segment([norm.op.output], number)]
+        count = self.network.tape.shape(start)[-1]
+
+        def through(value: Tensor) -> Tensor:
+            for part in parts:
+                value = part(value)
+            return self._by_head(value, turned)
+
+        tokens = torch.ones(self.batch * self.positions, count, dtype=torch.float64)
+        first = through(tokens)[:, :, 0]  # which rotations leave as it is
+        factor = float(first.mean())
+        rows = (through(tokens * (1 + torch.arange(count)))[0, :, 0] / (factor or 1.0) - 1).round().long()
+        if factor <= 0 or not same(first, torch.full_like(first, factor)) or not (
+                (rows >= 0).all() and (rows < count).all()):
+            raise self._refused(f"{whole} between a matrix and heads", "rows of the matrix")
+        value = whole.draw(start)
+        expected = factor * value.reshape(self.batch, self.positions, count)[..., rows].transpose(1, 2)
+        if normed:
+            expected = factor * NORM_VALUES["rms"](expected)
+        found = self._by_head(whole(value), turned)
+        rotated = not same(found, expected)
+        if rotated and not (same(found.norm(dim=-1), expected.norm(dim=-1)) and self._is_linear(parts[-1])):
+            raise self._refused(f"{whole} between a matrix and heads", "rows of the matrix, divided by their root mean "
+                                "square over the head or not, rotated within the head or not")
+        gains = {use.parameter: "gain of queries or keys" for use in whole.gains}
+        return HeadRows(product, rows, factor, normed, rotated, {**whole.left_out, **gains})
+
+    @staticmethod
+    def _is_linear(part: Segment) -> bool:
+        one, two = (part.draw(part.starts[0], seed) for seed in (1, 2))
+        return same(part(one + two), part(one) + part(two))
+
+    def _scores(self, keys: int) -> tuple[float, bool, dict[str, str]]:
+        """The scale of scores, whether they are masked causally, and what is added to them; all of it tested."""
+        core = self.segment([self.q, self.k, self.v], self.out, tables=True)
+        q, k, v = (core.draw(number, seed) for seed, number in enumerate(core.starts))
+        by_head = [self._by_head(q), self._by_head(k, self.turned), self._by_head(v)]
+        heads = by_head[0].shape[1]
+        by_head[1:] = [one.repeat_interleave(heads // one.shape[1], dim=1) for one in by_head[1:]]
+        products = by_head[0] @ by_head[1].transpose(2, 3)
+        scale, table = self._measured(q, k, products)
+        allowed = table > MASKED
+        lower = torch.ones(self.positions, self.positions, dtype=torch.bool).tril()
+        causal = bool((allowed == lower).all())
+        if not (causal or bool(allowed.all())) or self.positions < 2:
+            raise self._refused("a mask, or a batch, of which every position reads neither all nor all earlier ones",
+                                "causal masks, none, and batches of several positions")
+        expected = torch.softmax((scale * products + table).masked_fill(~allowed, float("-inf")), -1) @ by_head[2]
+        if not same(core(q, k, v), expected):
+            raise self._refused(f"{core} of queries, keys and values", "softmax attention")
+        beside = dict(core.left_out)
+        if not same(torch.where(allowed, table, 0) + 1, torch.ones_like(table)):
+            beside[self.weights.place] = TABLE
+        return scale, causal, beside
+
+    def _measured(self, q: Tensor, k: Tensor, products: Tensor) -> tuple[float, Tensor]:
+        """The factor of products in scores, and what is added to them, of which masks are a part."""
+        positions = torch.ones(self.positions, self.positions, dtype=torch.float64)
+        if not self.turned:
+            positional, named = self.weights.arguments
+            given = named.get("scale")
+            is_causal = any(one is True for one in (*positional, named.get("is_causal")))
+            mask = positional[3] if len(positional) > 3 else None
+            numbers = [getattr(one, "number", -1) for one in (mask, named.get("attn_mask"))]
+            table = next((self.network.tape.values[one].detach() for one in numbers if one >= 0), positions * 0)
+            if table.dtype == torch.bool:
+                table = torch.zeros(table.shape, dtype=torch.float64).masked_fill(~table, float("-inf"))
+            table = table.double() if not is_causal else table.double().masked_fill(positions.tril() == 0,
+                                                                                    float("-inf"))
+            return float(given) if isinstance(given, (int, float)) else self.size**-0.5, table.expand_as(products)
+        scores = self.segment([self.q, self.k], self.scores, tables=True)
+        table = scores(q * 0, k * 0).reshape(products.shape)
+        found = scores(q, k).reshape(products.shape)
+        allowed = table > MASKED
+        scale = factor_between(products[allowed], (found - table)[allowed])
+        if scale is None:
+            raise self._refused(f"{scores} between products and weights", "a scale, a mask and a table of scores")
+        return scale, table
+
+    def _power(self, scale: float, normed: bool) -> tuple[sp.Expr, float]:
+        """The power of a head's size that scores are divided by, and what is left of their scale."""
+        for power in SCALES:
+            if abs(scale * self.size**float(power) - 1) < 1e-6:
+                return power, 1.0
+        if normed:
+            raise self._refused(f"scores of normed queries and keys times {scale:.4g}",
+                                f"1/{self.size} or 1/sqrt({self.size})")
+        return SCALES[0], scale * self.size**0.5
+
+    def _shared(self, keys: Tensor, values: Tensor, heads: int) -> int:
+        """How many query heads share a key and a value."""
+        each = heads // len(keys)
+        of_key, of_value = ([tuple(map(int, rows)) for rows in one.repeat_interleave(heads // len(one), dim=0)]
+                            for one in (keys, values))
+        if len(set(zip(of_key, of_value))) != len(set(of_key)) or len(set(of_key)) != len(set(of_value)):
+            raise self._refused("heads that share a key and no value", "heads that share both")
+        counts = {of_key.count(one) for one in set(of_key)}
+        if len(counts) != 1:
+            raise self._refused("keys that different numbers of heads share", "the same number for all")
+        return max(each, *counts)

@@ -1,0 +1,141 @@
+"""``Segment``: what a model computes between some of its tensors, with gains at 1 and biases at 0."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+from typing import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ...errors import NotCovered
+from .kinds_of_ops import MOVES
+from .network import RecordedNetwork
+from .replay import Values, drawn_values, replay
+from .roles import Role
+from .tape import Layout, Op
+from .uses import Use
+
+LARGE = 30.0  # beside which the eps of a norm is nothing
+SAME = 2e-5     # of the largest entry, up to which float32 numbers are the same
+
+
+class Segment:
+    """The operations on the batch from the tensors ``starts`` to the tensor ``end``: a function, when called. uses: of
+    parameters in it; norms: in it; left_out: {parameter: what it is}, biases, and with ``tables`` tables.
+
+    Raises ``NotCovered`` for another parameter in it that is not the gain of a norm.
+    """
+
+    def __init__(self, network: RecordedNetwork, roles: Mapping[str, Role], starts: Sequence[int], end: int,
+                 tables: bool = False) -> None:
+        self.network, self.starts, self.end = network, tuple(starts), end
+        self.ops = sorted(network.graph.cone(end, set(starts)))
+        inside = set(self.ops)
+        self.uses = [use for use in network.uses if use.op.index in inside]
+        self.norms = [network.norms[index] for index in self.ops if index in network.norms]
+        for number in {one for index in self.ops for one in network.graph.signals(network.tape.ops[index])}:
+            if number not in starts and number not in network.tape.makers:
+                raise NotCovered(f"{self}: got numbers of the batch beside the stream; expected functions of the "
+                                 "stream")
+        self.left_out: dict[str, str] = {}
+        for use in self.uses:
+            kind = roles[use.parameter].kind
+            if use.how == kind == "bias" or kind == "table" and tables:
+                self.left_out[use.parameter] = kind
+            elif not (use.how == kind == "gain" and use.through in ((), ("add",))):
+                raise NotCovered(f"{use.parameter}: got {kind}, read as {use}; expected matrices, gains of norms and "
+                                 "biases, of which networks are made")
+
+    @property
+    def gains(self) -> list[Use]:
+        return [use for use in self.uses if use.how == "gain"]
+
+    def __str__(self) -> str:
+        """Operations by module, views and copies only where there are no others."""
+        ops = [op for op in map(self.network.tape.ops.__getitem__, self.ops) if op.call is not None]
+        names: dict[str, dict[str, None]] = {}
+        for op in [op for op in ops if op.name not in MOVES] or ops:
+            names.setdefault(op.module or "the model", {})[op.name] = None
+        return " and ".join(f"{', '.join(each)} in {module}" for module, each in names.items()) or "nothing"
+
+    def __call__(self, *values: Tensor) -> Tensor:
+        """The value of ``end`` in float64 for values of the starts, in the order of these."""
+        tape = self.network.tape
+        given = {number: _laid_out(value, tape.layouts[number]) for number, value in zip(self.starts, values)}
+        try:
+            return replay(tape, {**given, **self._neutral}, [self.end], self._values)[0].double()
+        except RuntimeError as error:  # torch's, of views of memory that drawn values lie in otherwise
+            raise NotCovered(f"{self}: got operations that do not run on drawn values ({error})") from error
+
+    def draw(self, number: int, seed: int = 0, large: bool = True) -> Tensor:
+        """Values for a start: of size 1, or where a norm is behind of one beside which its eps is nothing."""
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randn(self.network.tape.shape(number), generator=generator, dtype=torch.float64)
+        return drawn * (LARGE if large and self.norms else 1.0)
+
+    @cached_property
+    def _neutral(self) -> dict[int, Tensor]:
+        """Numbers of gains and biases, with what they are when they do nothing."""
+        tape, numbers = self.network.tape, {name: number for number, name in self.network.tape.parameters.items()}
+        return {numbers[use.parameter]: torch.full(tape.shape(numbers[use.parameter]),
+                                                   float(use.how == "gain" and not use.through),
+                                                   dtype=tape.layouts[numbers[use.parameter]].dtype)
+                for use in self.uses if use.how in ("gain", "bias")}
+
+    @cached_property
+    def _values(self) -> Values | None:
+        tape = self.network.tape
+        return drawn_values(tape, self.end, self.starts) if tape.on_meta else None
+
+
+def _laid_out(value: Tensor, layout: Layout) -> Tensor:
+    """A value as it lay in memory, which views go by."""
+    value = value.to(layout.dtype).reshape(layout.shape)
+    return value if 0 in layout.stride else torch.empty_strided(layout.shape, layout.stride, dtype=layout.dtype).copy_(
+        value)
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Are these the same numbers, in whatever shape?"""
+    if prod(one.shape) != prod(other.shape):
+        return False
+    a, b = one.double().reshape(-1), other.double().reshape(-1)
+    return bool((a - b).abs().max() <= SAME * max(float(b.abs().max()), 1e-30))
+
+
+def factor_between(one: Tensor, other: Tensor) -> float | None:
+    """The number by which the first has to be multiplied to be the second; None where there is none."""
+    a, b = one.double().reshape(-1), other.double().reshape(-1)
+    if len(a) != len(b):
+        return None
+    found = float(a @ b / max(float(a @ a), 1e-300))
+    return found if same(found * a, b) else None
+
+
+def sources(network: RecordedNetwork, number: int, stream: int) -> tuple[list[Op], bool]:
+    """The products with matrices that a tensor is computed from, and whether it is from the stream's tensor besides.
+
+    Raises ``NotCovered`` for what is computed from other numbers of the batch.
+    """
+    graph, found, reached = network.graph, dict[int, Op](), False
+    front, seen = [number], set[int]()
+    matrices = {use.op.index for use in network.uses if use.how == "matrix"}
+    while front:
+        one = front.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        op = graph.tape.maker(one)
+        if one == stream:
+            reached = True
+        elif op is None:
+            if graph.tape.is_floating(one):
+                raise NotCovered(f"{network.tape.ops[graph.readers[one][0].index].place}: got a branch that reads the "
+                                 "batch beside the stream; expected branches of the stream")
+        elif op.index in matrices:
+            found[op.index] = op
+        else:
+            front += graph.activations(op)
+    return [found[index] for index in sorted(found)], reached
