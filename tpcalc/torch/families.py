@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import Parameter, signature
-from typing import Callable, Hashable
+from typing import TYPE_CHECKING, Callable, Hashable, Mapping
 
 import torch
 from torch.nn import Module as Model
@@ -17,6 +17,9 @@ from ..scaling import Scaling
 from ..tune.recipe import named_recipe
 from .model_plan import ModelPlan, carried_plan
 from .reading.building import Config, Make
+
+if TYPE_CHECKING:
+    from .growing import GrownModel
 
 USUAL = {"sgd": "SGD", "momentum": "SGD", "adam": "Adam", "adamw": "AdamW"}  # in torch.optim, for groups of a plan
 
@@ -103,6 +106,55 @@ class PlanFamily(Short):
             return takes(plan.groups(model, lr, weight_decay, eps))
 
         return optimizer_of
+
+    def grow(self, model: Model, to: Config, at: Config | None = None, new: str = "zero", order: str = "interleaved",
+             seed: int = 0) -> GrownModel:
+        """A deeper model that goes on from a trained one, and what moves the optimizer's state to it.
+
+        Parameters
+        ----------
+        model:
+            trained; the base, or the member of this family at ``at``, with its plan applied.
+        to, at:
+            arguments of the deeper model and of the trained one, as in ``at``; None is the base.
+        new:
+            "zero": new layers start with their plan's initial values, but for what their branches end in, which is 0.
+            Old ones keep what they add to the stream: a multiplier that the deeper plan has in the forward pass is
+            divided out of what their branches end in. So the function stays, which is tested on one batch. "copy": new
+            layers are copies of old ones, and all have the deeper plan's multipliers, as initial values have them.
+        order:
+            "interleaved": new layers follow those that they copy; "stacked": they stand behind all old ones.
+        seed:
+            of the initial values of new layers.
+
+        Returns a ``GrownModel``: train its ``model`` by ``plan.groups(model, ...)`` of its ``plan``, after
+        ``move_state`` has given the new optimizer the old one's state. Raises ``ValueError`` for settings that change
+        more than the depth, and ``NotCovered`` for models that were not read, and where outputs do not stay with
+        new="zero".
+
+        >>> import torch
+        >>> from torch import nn
+        >>> from tpcalc.torch import plan
+        >>> class Net(nn.Module):
+        ...     def __init__(self, depth, n=16):
+        ...         super().__init__()
+        ...         self.a, self.z = nn.Linear(3, n), nn.Linear(n, 1)
+        ...         self.layers = nn.ModuleList(nn.Sequential(nn.ReLU(), nn.Linear(n, n)) for _ in range(depth))
+        ...     def forward(self, x):
+        ...         x = self.a(x)
+        ...         for layer in self.layers:
+        ...             x = x + layer(x)
+        ...         return self.z(x)
+        >>> family, trained = plan(Net, base=dict(depth=4)), Net(4)
+        >>> grown = family.grow(trained, to=dict(depth=8))
+        >>> [name for name in grown.origins if "weight" in name and "layers" in name]
+        ['layers.0.1.weight', 'layers.2.1.weight', 'layers.4.1.weight', 'layers.6.1.weight']
+        >>> grown.layers, grown.difference < 1e-6
+        ((4, 8), True)
+        """
+        from .growing import grow
+        _checks.instance("to", to, Mapping, "a dictionary of arguments of make")
+        return grow(self, model, to, at, new, order, seed)
 
     def told(self, name: str) -> Value:
         """An argument of ``plan`` that all members have, such as "roles"."""

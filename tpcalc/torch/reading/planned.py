@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Hashable, Mapping
+from typing import Hashable, Iterator, Mapping
 
 from ...errors import NotCovered
 from ...groups.names import DIGITS, LayerCount, growth_of_most
@@ -136,10 +136,7 @@ def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
     stars = {reading.names[name]: pattern for pattern, names in patterns for name in names}
     behind: dict[str, float] = {}
     returning: dict[str, str] = {}
-    for branch in reading.branches:
-        if not branch.in_layers:
-            continue
-        module = _starred(branch, stars)
+    for branch, module in module_patterns(reading, stars):
         if branch.norm:
             if not module and depths[branch.stream] != 1:
                 raise NotCovered(f"{branch.norm}: got a norm behind a branch, and no module that returns the branch, "
@@ -148,6 +145,14 @@ def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
         else:
             returning.update((stars.get(name, name).rpartition(".")[0], module) for name in branch.ends)
     return returning, tuple(behind.items())
+
+
+def module_patterns(reading: Reading, stars: Mapping[str, str]) -> Iterator[tuple[BranchSummary, str]]:
+    """Branches of layers, each with the pattern of the module that returns it, "" for none. stars: {parameter of the
+    base: its pattern}."""
+    for branch in reading.branches:
+        if branch.in_layers:
+            yield branch, _starred(branch, stars)
 
 
 def _starred(branch: BranchSummary, stars: Mapping[str, str]) -> str:
