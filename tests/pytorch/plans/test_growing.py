@@ -69,7 +69,7 @@ def test_the_loss_stays_and_gradients_are_as_said(make: Any, forward: str, recip
     model, _ = trained(family, n_layer=4)
     grown = family.grow(model, to=dict(n_layer=8), at=dict(n_layer=4), order=order)
     before, after = loss_of(model), loss_of(grown.model)
-    assert float(after) == pytest.approx(float(before), rel=1e-6) and grown.difference < 1e-6
+    assert after.item() == pytest.approx(before.item(), rel=1e-6) and grown.difference < 1e-6
     assert grown.layers == (4, 8) and grown.plan is family.at(n_layer=8)
     model.zero_grad()
     before.backward()
