@@ -27,6 +27,8 @@ def relu_squared(x: Any) -> Any:
 SAME = {  # options of the model, and what the network is
     "mlp": (Options(phi=torch.tanh, m=0.5), tp.ResNet("tanh", "mlp")),
     "wide": (Options(phi=torch.relu, ratio=3), tp.ResNet("relu", "mlp", mlp_ratio=3)),
+    "three": (Options(phi=torch.tanh, mlp="deep"), tp.ResNet("tanh", "mlp", matrices=3)),
+    "activation first": (Options(phi=torch.tanh, mlp="preactivated", norm="rms"), None),
     "linear": (Options(phi=torch.tanh, mlp="pre", keep=0.9), tp.ResNet("tanh", "pre_nonlin", skip=tp.Skip(keep=0.9))),
     "glu": (Options(mlp="glu", phi=F.silu, ratio=2, norm="rms"), tp.ResNet(block="swiglu", norm="rms", mlp_ratio=2)),
     "post": (Options(phi=torch.tanh, norm="layer", position="post", gains=True),
@@ -63,7 +65,7 @@ def test_the_network_computes_what_the_model_does(name: str) -> None:
     found = read(options)
     if isinstance(found.network, tp.Transformer):
         assert found.network == network
-    else:
+    elif network is not None:
         assert (repr(found.network), found.depth, found.width) == (repr(network), DEPTH, WIDTH)
     assert all("training" in one or "eps of norms" in one for one in found.left_out)
     rng, shape = np.random.default_rng(1), (1, 2, 4) if options.heads else (1, 2)
@@ -142,6 +144,18 @@ class Parallel(torch.nn.Module):
         return x + self.block.attn(self.block.ln1(x)) + self.block.mlp(self.block.ln2(x))
 
 
+class Expanded(torch.nn.Module):
+    """A matrix of equal rows, and one of which a part is read."""
+
+    def __init__(self, n: int, part: bool) -> None:
+        super().__init__()
+        self.w, self.b = torch.nn.Parameter(torch.randn(2 * n if part else 1, n)), torch.nn.Linear(n, n)
+
+    def forward(self, x: Any) -> Any:
+        n = x.shape[-1]
+        return self.b(torch.tanh(torch.nn.functional.linear(x, self.w[:n] if len(self.w) > 1 else self.w.expand(n, n))))
+
+
 class Gated(torch.nn.Module):
     def __init__(self, n: int) -> None:
         super().__init__()
@@ -155,17 +169,28 @@ def in_every_layer(change: Any) -> Any:
     return changed(lambda model: [change(block) for block in model.h])
 
 
+def over_tokens(x: Any) -> Any:
+    return x * torch.rsqrt(x.square().mean(1, keepdim=True))
+
+
 def parallel(model: Any) -> None:
     model.h = torch.nn.ModuleList(Parallel(block) for block in model.h)
 
 
 REFUSED = {  # what to make, and what the refusal names
-    "multipliers of layers": (last_is_other("m", 0.5), r"^branch 4 \(add in h.2\): got attention .*Wo=0.5"),
+    "multipliers of layers": (last_is_other("m", 0.5), r"^branch 4 \(add in h.2\): got attention .*last=0.5"),
     "activations of layers": (changed(lambda model: model.h[1].mlp.__setitem__(1, torch.nn.ReLU())),
                               r"^branch 3 \(add in h.1\): got mlp .*phi=relu.* and mlp .*phi=gelu"),
     "two at once": (changed(parallel), r"^branch \d \(add in h.0\): got .*reads the stream"),
     "stream within": (in_every_layer(lambda block: setattr(block, "mlp", Gated(32))),
-                      r"^branch 1 \(add in h.0\): got a matrix of the stream and of products"),
+                      r"^branch 1 \(add in h.0\): got a function of the stream and of products"),
+    "equal rows": (in_every_layer(lambda block: setattr(block, "mlp", Expanded(32, False))), "^branch 1 .*mlp.w"),
+    "part of a matrix": (in_every_layer(lambda block: setattr(block, "mlp", Expanded(32, True))), "^branch 1 .*mlp.w"),
+    "tokens in turn": (in_every_layer(lambda block: setattr(block.ln2, "forward", lambda x: x.flip(1))),
+                       r"^branch 1 .*flip in h.0.ln2 .*in front of its first matrix"),
+    "norm over tokens": (in_every_layer(lambda block: setattr(block.ln2, "forward", over_tokens)), "^branch 1"),
+    "one matrix twice": (changed(lambda model: setattr(model.h[1], "mlp", model.h[0].mlp)),
+                         r"^branch 1 .*each used once"),
     "softplus": (in_every_layer(lambda block: block.mlp.__setitem__(1, torch.nn.Softplus())),
                  r"^branch 1 \(add in h.0\): got .*softplus.* in h.0.mlp.1 between two matrices"),
     "hardtanh in front": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh())),

@@ -77,11 +77,13 @@ class Perceptron(nn.Module):
         self.kind, self.phi, wide = given.mlp, given.phi, n * given.ratio
         self.up = nn.Linear(n, wide, bias=False) if given.mlp != "pre" else None
         self.value = nn.Linear(n, wide, bias=False) if given.mlp == "glu" else None
+        self.middle = nn.Linear(n, n, bias=False) if given.mlp == "deep" else None
         self.down = nn.Linear(wide, n, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.phi(x) if self.kind in ("pre", "preactivated") else x
         h = x if self.up is None else self.phi(self.up(x))
+        h = h if self.middle is None else self.phi(self.middle(h))
         return self.down(h * self.value(x) if self.value is not None else h)
 
 

@@ -160,10 +160,8 @@ def _transformer(layer: list[BlockRead], width: int) -> Transformer:
 
 def _own(network: ResNet | Transformer, block: BlockRead, name: str) -> str:
     """The network's name of a matrix of a block."""
-    if name != "last":
-        return name
-    if block.kind == "glu":
-        return "W3"
+    if name != "last" or block.kind in ("attention", "glu"):
+        return {"attention": "Wo", "glu": "W3"}[block.kind] if name == "last" else name
     matrices = dict(block.options)["matrices"]
     return "W" if len(network.matrices_of_block) == 1 else f"W{matrices}"
 

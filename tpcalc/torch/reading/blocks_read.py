@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 from math import isclose, prod
 from typing import Mapping
 
 import torch
-from torch import Tensor
 
 from ...errors import NotCovered
 from .functions import NORM_VALUES, Phi, activation_between
 from .heads import AttentionReader
 from .kinds_of_ops import ATTENTIONS
 from .network import RecordedNetwork
+from .perceptrons import read_perceptron
+from .products import BlockInside, BranchProducts
 from .roles import Role
-from .segments import Segment, factor_between, same, sources
+from .segments import Segment, factor_between, same
 from .stream import StreamBranch
 from .tape import Op
-from .uses import Use
 
-PLAIN = frozenset("mm addmm linear".split())  # products with a matrix from its input axis to its output axis
 BEHIND = "branch"  # what is multiplied, where a norm stands behind the last matrix
 CLOSE = 1e-5  # relative, of numbers that multiply, in layers that are alike
 FULL = (torch.float32, torch.float64)
@@ -62,8 +60,8 @@ class BranchReader:
     def __init__(self, network: RecordedNetwork, roles: Mapping[str, Role], branch: StreamBranch, x: int,
                  y: int) -> None:
         self.network, self.branch, self.x, self.y = network, branch, x, y
+        self.products = BranchProducts(network, roles, x, self._refused)
         self.segment = partial(Segment, network, roles)
-        self.roles = roles
         self.segments: list[Segment] = []
         self.width = network.tape.shape(x)[-1]
         if network.tape.layouts[x].dtype not in FULL:
@@ -72,32 +70,36 @@ class BranchReader:
 
     def read(self) -> BlockRead:
         """The block; raises ``NotCovered`` for what no block of a network is, naming operation and module."""
-        products, reached = sources(self.network, self.branch.end, self.x)
-        if len(products) != 1 or reached:
+        products = self.products.behind(self.branch.end)
+        if len(products) != 1:
             raise self._refused(f"a branch that ends in {len(products)} products at once", "one matrix at its end")
         last = products[0]
         keep, factor, after, position = self._added(last.output)
-        hidden, reached = sources(self.network, self._input(last), self.x)
-        ops = [self.network.tape.ops[i] for i in self.network.graph.cone(
-            self._input(last), {self.x, *(one.output for one in hidden)})]
-        weights = [op for op in ops if op.name in ATTENTIONS or "softmax" in op.name]
-        if reached and hidden:
-            raise self._refused("a matrix of the stream and of products with matrices", "one of both")
-        if len(weights) == 1 and hidden:
-            kind, options, made, multipliers, left_out = self._attention(last, weights[0])
-        else:
-            kind, options, made, multipliers, left_out = self._perceptron(last, hidden)
-        before, inner = self._before([op for name, op in made.items() if name not in ("Wo", "last")] or [last])
-        if inner != "linear":
-            if kind != "mlp" or len(made) > 1 and options["phi"] != inner:
-                raise self._refused(f"an activation {inner} in front of its first matrices", "none there")
-            kind, options = "preactivated", {**options, "phi": inner}
+        inside = self._inside(last)
+        made, kind, options = inside.products, inside.kind, dict(inside.options)
+        first = [made.get("W1", last)] if kind == "mlp" else [op for op in made.values() if op is not last]
+        before, phi = self._before(first)
+        if phi != "linear":
+            if kind != "mlp" or len(made) > 1 and options["phi"] != phi:
+                raise self._refused(f"an activation {phi} in front of its first matrices", "none there")
+            kind, options["phi"] = "preactivated", phi
         norm, where = self._position(before, after, position)
-        multipliers[BEHIND if after and position == "output" else "Wo" if kind == "attention" else "last"] = factor
         gains = self._gains(before, after)
-        return BlockRead(kind, tuple(sorted(options.items())), norm, where, gains, keep, multipliers,
-                         {name: self._matrix(op).parameter for name, op in made.items()},
-                         {**left_out, **self._left_out(made)})
+        multiplied = BEHIND if after and position == "output" else "last"
+        return BlockRead(kind, tuple(sorted(options.items())), norm, where, gains, keep,
+                         {**inside.multipliers, multiplied: factor},
+                         {name: self.products.matrix(op).parameter for name, op in made.items()},
+                         {**inside.left_out, **self._left_out(made)})
+
+    def _inside(self, last: Op) -> BlockInside:
+        """What stands between the stream and the last matrix."""
+        into = self.products.input(last)
+        ops = [self.network.tape.ops[i] for i in self.network.graph.cone(
+            into, {self.x, *(op.output for op in self.products.behind(into))})]
+        weights = [op for op in ops if op.name in ATTENTIONS or "softmax" in op.name]
+        if len(weights) != 1:
+            return read_perceptron(self.products, self._piece, last, self.width)
+        return AttentionReader(self.products, last, weights[0]).read()
 
     def _refused(self, got: str, expected: str) -> NotCovered:
         return NotCovered(f"branch {self.branch.index} ({self.branch.add.place}): got {got}; expected {expected}, as "
@@ -106,26 +108,6 @@ class BranchReader:
     def _piece(self, starts: list[int], end: int) -> Segment:
         self.segments.append(self.segment(starts, end))
         return self.segments[-1]
-
-    def _matrix(self, op: Op) -> Use:
-        """The matrix of a product, which is one parameter as it is, of an input axis and an output axis."""
-        uses = [use for use in self.network.uses if use.op.index == op.index and use.how == "matrix"]
-        use = uses[0]
-        role = self.roles[use.parameter]
-        if len(uses) != 1 or use.through or op.name not in PLAIN or op.arguments[1] or len(role.shape) != 2 or len(
-                self.network.uses_of(use.parameter)) != 1 or role.note not in ("", "as given"):
-            raise self._refused(f"{use.parameter} ({role}), read as {use}",
-                                "matrices that are parameters by themselves, each used once")
-        return use
-
-    def _input(self, op: Op) -> int:
-        """The number of what a product multiplies its matrix with."""
-        self._matrix(op)
-        return op.argument(1 if op.name == "addmm" else 0)
-
-    def _sides(self, op: Op) -> tuple[int, int]:
-        """Lengths of what a product reads and returns."""
-        return self.network.tape.shape(self._input(op))[-1], self.network.tape.shape(op.output)[-1]
 
     def _added(self, last: int) -> tuple[float, float, str | None, str]:
         """What multiplies the stream and the last product where they are added, and the norm behind the product, or
@@ -152,7 +134,7 @@ class BranchReader:
         """The norm of the stream that first matrices read, and an activation behind it."""
         found: dict[tuple[str | None, str], tuple[str | None, Phi]] = {}
         for op in {op.index: op for op in products}.values():
-            front = self._piece([self.x], self._input(op))
+            front = self._piece([self.x], self.products.input(op))
             x = front.draw(self.x)
             z = front(x)
             if z.shape[-1] != self.width:
@@ -187,77 +169,6 @@ class BranchReader:
             raise self._refused("gains of some of its norms, or several, or of several coordinates together",
                                 "one gain of each coordinate behind every norm, or none")
         return bool(sizes)
-
-    def _attention(self, last: Op, weights: Op) -> tuple[str, dict[str, object], dict[str, Op], dict[str, float],
-                                                         dict[str, str]]:
-        reader = AttentionReader(self.network, self.roles, self.x, self._input(last), weights)
-        found = reader.read()
-        return "attention", dict(found.options), {**found.products, "Wo": last}, dict(found.multipliers), dict(
-            found.left_out)
-
-    def _perceptron(self, last: Op, hidden: list[Op]) -> tuple[str, dict[str, object], dict[str, Op],
-                                                               dict[str, float], dict[str, str]]:
-        """A chain of matrices with one activation, or a gated one."""
-        if self._sides(last)[1] != self.width:
-            raise self._refused("a last matrix of another width than the stream", "one as wide")
-        if not hidden:
-            return "mlp", {"matrices": 1, "phi": "linear"}, {"last": last}, {}, {}
-        ratio = Fraction(self._sides(last)[0], self.width)
-        gated = self._gate(last, hidden)
-        if gated is not None:
-            phi, products = gated
-            return "glu", {"phi": phi, "ratio": ratio}, {**products, "last": last}, {}, {}
-        chain, phis, factor = [last], list[Phi](), 1.0
-        while hidden:
-            if len(hidden) != 1:
-                raise self._refused(f"{len(hidden)} products that one matrix reads", "one, or gate and value of a glu")
-            between = self._piece([hidden[0].output], self._input(chain[-1]))
-            h = between.draw(hidden[0].output)
-            z = between(h)
-            linear = factor_between(h, z)
-            phi = "linear" if linear is not None and linear > 0 else activation_between(h, z)
-            if phi is None:
-                raise self._refused(f"{between} between two matrices", "an activation that is known")
-            factor *= linear if phi == "linear" and linear is not None else 1.0
-            phis.append(phi)
-            chain.append(hidden[0])
-            hidden, reached = sources(self.network, self._input(chain[-1]), self.x)
-            if reached and hidden:
-                raise self._refused("a matrix of the stream and of products with matrices", "one of both")
-        if len(set(map(str, phis))) != 1 or abs(factor - 1) > 1e-6:
-            raise self._refused("different functions between its matrices", "one activation")
-        widths = {self._sides(op)[1] for op in chain[1:]}
-        if len(chain) > 2 and widths != {self.width}:
-            raise self._refused(f"{len(chain)} matrices of hidden widths {sorted(widths)}", "those of the stream")
-        made = {f"W{i}": op for i, op in enumerate(chain[:0:-1], 1)}
-        return "mlp", {"matrices": len(chain), "phi": phis[0], "ratio": ratio}, {**made, "last": last}, {}, {}
-
-    def _gate(self, last: Op, hidden: list[Op]) -> tuple[Phi, dict[str, Op]] | None:
-        """phi and the products of a glu, W1 that of the gate; None where it is none."""
-        into = self._input(last)
-        piece = self.segment([op.output for op in hidden], into)
-        size = self._sides(last)[0]
-        shapes = [self._sides(op)[1] for op in hidden]
-        if shapes not in ([size, size], [2 * size]):
-            return None
-        self.segments.append(piece)
-        h = piece.draw(hidden[0].output).reshape(-1, shapes[0])[:, :size]
-        v = piece.draw(hidden[-1].output, 1).reshape(-1, shapes[0])[:, -size:]
-        for gate_first in (True, False):
-            phi = activation_between(h, self._glued(piece, h, torch.ones_like(h), gate_first))
-            if phi is None:
-                continue
-            gate = self._glued(piece, h, torch.ones_like(h), gate_first)
-            if not same(self._glued(piece, h, v, gate_first).reshape(h.shape), gate.reshape(h.shape) * v):
-                continue
-            first, second = (hidden * 2)[:2] if gate_first else (hidden * 2)[:2][::-1]
-            return phi, {"W1": first, "W2": second}
-        raise self._refused(f"{piece} of two products", "phi(h) v, with an activation phi that is known")
-
-    @staticmethod
-    def _glued(piece: Segment, h: Tensor, v: Tensor, gate_first: bool) -> Tensor:
-        pair = (h, v) if gate_first else (v, h)
-        return piece(*pair) if len(piece.starts) == 2 else piece(torch.cat(pair, -1))
 
     def _left_out(self, made: Mapping[str, Op]) -> dict[str, str]:
         """Biases of products and of what stands between them."""

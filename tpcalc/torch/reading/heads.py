@@ -15,9 +15,8 @@ from ...errors import NotCovered
 from ...models.transformer import SCALES
 from .functions import NORM_VALUES
 from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES
-from .network import RecordedNetwork
-from .roles import Role
-from .segments import Segment, factor_between, same, sources
+from .products import BlockInside, BranchProducts
+from .segments import Segment, factor_between, same
 from .tape import Op
 
 MASKED = -1e30  # below which a score is none
@@ -38,41 +37,28 @@ class HeadRows:
     left_out: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class AttentionRead:
-    """options: as ``tp.Transformer`` has them, heads among them; products: {matrix of the network: operation};
-    multipliers: by matrix; left_out: {parameter or operation: what it is}."""
-
-    options: Mapping[str, object]
-    products: Mapping[str, Op]
-    multipliers: Mapping[str, float]
-    left_out: Mapping[str, str]
-
-
 class AttentionReader:
-    """Reads the attention between products with matrices and the tensor ``into`` that the last matrix reads."""
+    """Reads the attention in front of the last matrix of a branch. weights: the operation that makes its weights."""
 
-    def __init__(self, network: RecordedNetwork, roles: Mapping[str, Role], stream: int, into: int,
-                 weights: Op) -> None:
-        self.network, self.stream, self.into, self.weights = network, stream, into, weights
-        self.segment = partial(Segment, network, roles)
-        fused = weights.name in ATTENTIONS
-        self.turned = not fused  # keys, in a product that is written out
-        if fused:
-            self.q, self.k, self.v = map(weights.argument, range(3))
-            self.out, scores = weights.output, -1
-        else:
+    def __init__(self, products: BranchProducts, last: Op, weights: Op) -> None:
+        self.products, self.last, self.weights = products, last, weights
+        self.network = network = products.network
+        self.into = products.input(last)
+        self.segment = partial(Segment, network, products.roles)
+        self.turned = weights.name not in ATTENTIONS  # keys, in a product that is written out
+        if self.turned:
             mixing = self._ahead(weights.output)
-            self.out, self.v = mixing.output, mixing.argument(1)
-            scores = weights.argument(0)
-            scoring = self._back(scores)
+            self.out, self.v, self.scores = mixing.output, mixing.argument(1), weights.argument(0)
+            scoring = self._back(self.scores)
             adds = scoring.name == "baddbmm"  # a table, which is its first operand
             self.q, self.k = scoring.argument(int(adds)), scoring.argument(1 + adds)
-        self.scores = scores
+        else:
+            self.q, self.k, self.v = map(weights.argument, range(3))
+            self.out, self.scores = weights.output, -1
         self.positions, self.size = network.tape.shape(self.q)[-2:]
         self.batch = prod(network.tape.shape(self._product(self.q).output)[:-1]) // self.positions
 
-    def read(self) -> AttentionRead:
+    def read(self) -> BlockInside:
         """The attention, each of its parts tested by numbers; raises ``NotCovered`` for what no network has."""
         q, k, v = self._rows(self.q), self._rows(self.k, self.turned), self._rows(self.v)
         taken = [(one.product.index, int(row)) for one in (q, k, v) for row in one.rows.unique()]
@@ -94,8 +80,8 @@ class AttentionReader:
             left_out[self.weights.module] = ROTATED
         options = dict(head_dim=self.size, inner=heads * self.size, positions=self.positions, causal=causal,
                        scale_power=power, qk_norm=q.normed, queries_per_key=shared)
-        return AttentionRead(options, {"Wq": q.product, "Wk": k.product, "Wv": v.product},
-                             {"Wq": factor, "Wv": v.factor}, left_out)
+        made = {"Wq": q.product, "Wk": k.product, "Wv": v.product, "last": self.last}
+        return BlockInside("attention", options, made, {"Wq": factor, "Wv": v.factor}, left_out)
 
     def _refused(self, got: str, expected: str) -> NotCovered:
         return NotCovered(f"{self.weights.place}: got {got}; expected {expected}, as in a tp.Transformer")
@@ -112,7 +98,7 @@ class AttentionReader:
 
     def _back(self, number: int) -> Op:
         """The product of queries and keys that scores are made of."""
-        ops = [self.network.tape.ops[i] for i in sorted(self.network.graph.cone(number, {self.stream}))[::-1]]
+        ops = [self.network.tape.ops[i] for i in sorted(self.network.graph.cone(number, {self.products.stream}))[::-1]]
         found = next((op for op in ops if op.name in CONTRACTIONS), None)
         if found is None:
             raise self._refused("scores that are no products", "softmax attention")
@@ -126,10 +112,10 @@ class AttentionReader:
 
     def _product(self, number: int) -> Op:
         """The product with a matrix that queries, keys or values are made of."""
-        products, reached = sources(self.network, number, self.stream)
-        if len(products) != 1 or reached:
-            raise self._refused(f"queries, keys or values of {len(products)} matrices", "one each")
-        return products[0]
+        found = self.products.behind(number)
+        if len(found) != 1:
+            raise self._refused(f"queries, keys or values of {len(found)} matrices", "one each")
+        return found[0]
 
     def _rows(self, number: int, turned: bool = False) -> HeadRows:
         product = self._product(number)

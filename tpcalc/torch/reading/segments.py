@@ -14,7 +14,7 @@ from .kinds_of_ops import MOVES
 from .network import RecordedNetwork
 from .replay import Values, drawn_values, replay
 from .roles import Role
-from .tape import Layout, Op
+from .tape import Layout
 from .uses import Use
 
 LARGE = 30.0  # beside which the eps of a norm is nothing
@@ -112,30 +112,3 @@ def factor_between(one: Tensor, other: Tensor) -> float | None:
         return None
     found = float(a @ b / max(float(a @ a), 1e-300))
     return found if same(found * a, b) else None
-
-
-def sources(network: RecordedNetwork, number: int, stream: int) -> tuple[list[Op], bool]:
-    """The products with matrices that a tensor is computed from, and whether it is from the stream's tensor besides.
-
-    Raises ``NotCovered`` for what is computed from other numbers of the batch.
-    """
-    graph, found, reached = network.graph, dict[int, Op](), False
-    front, seen = [number], set[int]()
-    matrices = {use.op.index for use in network.uses if use.how == "matrix"}
-    while front:
-        one = front.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        op = graph.tape.maker(one)
-        if one == stream:
-            reached = True
-        elif op is None:
-            if graph.tape.is_floating(one):
-                raise NotCovered(f"{network.tape.ops[graph.readers[one][0].index].place}: got a branch that reads the "
-                                 "batch beside the stream; expected branches of the stream")
-        elif op.index in matrices:
-            found[op.index] = op
-        else:
-            front += graph.activations(op)
-    return [found[index] for index in sorted(found)], reached
