@@ -156,6 +156,23 @@ class Expanded(torch.nn.Module):
         return self.b(torch.tanh(torch.nn.functional.linear(x, self.w[:n] if len(self.w) > 1 else self.w.expand(n, n))))
 
 
+class Other(torch.nn.Module):
+    """A perceptron with something that no block has."""
+
+    def __init__(self, kind: str, n: int = 32) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Linear(n, n) for _ in range(3))
+        self.kind = kind
+
+    def forward(self, x: Any) -> Any:
+        return {"gate": lambda: self.c(F.silu(self.a(x)) * self.b(x)**2),
+                "phis": lambda: self.c(torch.relu(self.b(torch.tanh(self.a(x))))),
+                "front": lambda: self.c(torch.relu(self.a(torch.tanh(x)))),
+                "front of glu": lambda: self.c(F.silu(self.a(torch.tanh(x))) * self.b(torch.tanh(x))),
+                "two fronts": lambda: self.c(F.silu(self.a(x)) * self.b(torch.tanh(x))),
+                "twice": lambda: self.a(torch.tanh(self.a(x)))}[self.kind]()
+
+
 class Gated(torch.nn.Module):
     def __init__(self, n: int) -> None:
         super().__init__()
@@ -191,6 +208,11 @@ REFUSED = {  # what to make, and what the refusal names
     "norm over tokens": (in_every_layer(lambda block: setattr(block.ln2, "forward", over_tokens)), "^branch 1"),
     "one matrix twice": (changed(lambda model: setattr(model.h[1], "mlp", model.h[0].mlp)),
                          r"^branch 1 .*each used once"),
+    **{f"other {kind}": (in_every_layer(lambda block, kind=kind: setattr(block, "mlp", Other(kind))),
+                         said) for kind, said in [
+        ("gate", "^branch 1 .*got silu.* of two products"), ("phis", "^branch 1 .*different functions"),
+        ("front", "^branch 1 .*an activation tanh"), ("front of glu", "^branch 1 .*an activation tanh"),
+        ("two fronts", "^branch 1 .*different functions of the stream"), ("twice", "^h.0.mlp.a.weight")]},
     "softplus": (in_every_layer(lambda block: block.mlp.__setitem__(1, torch.nn.Softplus())),
                  r"^branch 1 \(add in h.0\): got .*softplus.* in h.0.mlp.1 between two matrices"),
     "hardtanh in front": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh())),
@@ -220,6 +242,11 @@ SPOILED = {
     "mask": lambda q, k, v, **_: (q @ k.mT).masked_fill(torch.ones(8, 8).tril(2) == 0, -1e38).softmax(-1) @ v,
     "cap": lambda q, k, v, **_: (5 * torch.tanh(q @ k.mT / 5)).softmax(-1) @ v,
     "sink": lambda q, k, v, **_: (q @ k.mT).exp() / (1 + (q @ k.mT).exp().sum(-1, keepdim=True)) @ v,
+    "over queries": lambda q, k, v, **_: (q @ k.mT).softmax(-2) @ v,
+    "later queries": lambda q, k, v, **_: usual_attention(q, k, v, is_causal=True).roll(1, 2),
+    "sizes of queries": lambda q, k, v, **_: usual_attention(q.abs(), k.abs(), v, is_causal=True),
+    "growing queries": lambda q, k, v, **_: usual_attention(*(x * torch.arange(1, 9)[:, None] for x in (q, k)), v),
+    "one for both": lambda q, k, v, **_: usual_attention(q, q, v, is_causal=True),
     "later": lambda q, k, v, **_: (q @ k.mT).softmax(-1) @ v.roll(1, 2)}
 
 

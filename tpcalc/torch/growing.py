@@ -91,7 +91,7 @@ def grow(family: PlanFamily, model: Model, to: Mapping[str, object], at: Mapping
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         deeper = other.init_(family.make(**{**family.base, **to}), seed).to(first.device, first.dtype)
-    ends = _ends(one, other)
+    ends = _carriers(one, other)
     multiplied = {pattern: _ratio(one, other, pattern, modules) for pattern, modules in ends.items()}
     copied = new == "copy"
     scales, gradients = dict[str, float](), dict[str, float]()
@@ -161,7 +161,7 @@ def _positions(old: int, new: int, order: str) -> list[tuple[int, bool]]:
     return [(max(i for i, start in enumerate(starts) if start <= k), k not in starts) for k in range(new)]
 
 
-def _ends(one: ModelPlan, other: ModelPlan) -> dict[str, set[str]]:
+def _carriers(one: ModelPlan, other: ModelPlan) -> dict[str, set[str]]:
     """Pattern of the parameters that branches of layers end in -> patterns of the modules that return these."""
     reading = other.reading
     if reading is None or one.reading is None:

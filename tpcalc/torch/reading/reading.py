@@ -15,8 +15,8 @@ from ...errors import NotCovered
 from ...groups.names import Shape, plain_name
 from ...groups.plan import HEADS
 from ...groups.roles import ROLES
+from ..networks.network_read import NetworkRead, network_read
 from ..streams import MAKE
-from .as_network import NetworkRead, network_read
 from .building import Config, Make, NotRun, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
 from .constants import after, grown, in_front, on_itself

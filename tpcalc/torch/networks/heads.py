@@ -14,10 +14,10 @@ from torch import Tensor
 from ...errors import NotCovered
 from ...models.transformer import SCALES
 from .functions import NORM_VALUES
-from .kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES
+from ..reading.kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES
 from .products import BlockInside, BranchProducts
 from .segments import Segment, factor_between, same
-from .tape import Op
+from ..reading.tape import Op
 
 MASKED = -1e30  # below which a score is none
 ROTATED, TABLE = "rotation of queries and keys by their position", "table added to scores"

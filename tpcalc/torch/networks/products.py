@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Callable, Mapping
 
 from ...errors import NotCovered
-from .network import RecordedNetwork
-from .roles import Role
-from .tape import Op
-from .uses import Use
+from ..reading.network import RecordedNetwork
+from ..reading.roles import Role
+from ..reading.tape import Op
+from ..reading.uses import Use
 
 PLAIN = frozenset("mm addmm linear".split())  # products with a matrix from its input axis to its output axis
 

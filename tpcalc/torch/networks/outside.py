@@ -6,17 +6,17 @@ from typing import Mapping
 
 from ...errors import NotCovered
 from .functions import NORM_VALUES, Phi, activation_between
-from .kinds_of_ops import MOVES, SUMS
-from .network import RecordedNetwork
-from .roles import Role
+from ..reading.kinds_of_ops import MOVES, SUMS
+from ..reading.network import RecordedNetwork
+from ..reading.roles import Role
 from .segments import Segment, factor_between
-from .stream import Stream
-from .tape import Op
+from ..reading.stream import Stream
+from ..reading.tape import Op
 
 HOW = {"gather": "rows looked up"}
 
 
-def in_front(recorded: RecordedNetwork, stream: Stream) -> list[str]:
+def before_stream(recorded: RecordedNetwork, stream: Stream) -> list[str]:
     """What stands in front of the stream besides matrices and sums, a sentence each."""
     found = []
     for op in recorded.tape.ops:
@@ -30,7 +30,7 @@ def in_front(recorded: RecordedNetwork, stream: Stream) -> list[str]:
     return found
 
 
-def behind(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: Stream) -> tuple[Phi, list[str]]:
+def after_stream(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: Stream) -> tuple[Phi, list[str]]:
     """The activation that the readout acts on, and what else stands behind the stream, a sentence each."""
     tape, x = recorded.tape, stream.path.values[stream.last + 1]
     matrices = {use.op.index for use in recorded.uses if use.how == "matrix"}

@@ -11,7 +11,7 @@ from torch import Tensor
 from .functions import Phi, activation_between
 from .products import BlockInside, BranchProducts
 from .segments import Segment, same
-from .tape import Op
+from ..reading.tape import Op
 
 Pieces = Callable[[list[int], int], Segment]
 

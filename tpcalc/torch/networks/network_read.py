@@ -13,12 +13,12 @@ from ...errors import NotCovered
 from ...models import ResNet, Transformer
 from ...models.skips import Skip
 from ...programs.blocks import preactivated
-from .blocks_read import BEHIND, CLOSE, BlockRead, BranchReader
+from .branches import MULTIPLIED, CLOSE, BlockRead, BranchReader
 from .functions import Phi
-from .network import RecordedNetwork
-from .outside import behind, in_front
-from .roles import Role
-from .stream import Stream
+from ..reading.network import RecordedNetwork
+from .outside import after_stream, before_stream
+from ..reading.roles import Role
+from ..reading.stream import Stream
 
 Starred = Callable[[str], str]
 TRAINED = "their training, which train_embedding_readout=True has"
@@ -69,7 +69,7 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
             raise NotCovered(f"branch {number} ({stream.branches[number].add.place}): got {block}, and "
                              f"{layer[number % size]} in branch {number % size}; expected layers that are alike")
     width = recorded.tape.shape(stream.path.values[at[0]])[-1]
-    phi, beside = behind(recorded, roles, stream)
+    phi, beside = after_stream(recorded, roles, stream)
     if "attention" in kinds and phi != "linear":
         beside.insert(0, f"{phi} behind the stream")
     network = _transformer(layer, width) if "attention" in kinds else _resnet(layer[0], phi)
@@ -81,8 +81,9 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
         for name, what in block.left_out.items():
             left[f"{starred(name)}, {what}" if name in roles else f"{what}, {starred(name)}"] = None
     eps = max((norm.eps for norm in recorded.norms.values()), default=0.0)
-    left.update(dict.fromkeys([*(one for block in layer for one in _sizes(block, width)), *in_front(recorded, stream),
-                               *beside, *([f"eps of norms, at most {eps:.2g}"] if eps else []), *_tied(roles),
+    sizes = [one for block in layer for one in _sizes(block, width)]
+    left.update(dict.fromkeys([*sizes, *before_stream(recorded, stream), *beside,
+                               *([f"eps of norms, at most {eps:.2g}"] if eps else []), *_tied(roles),
                                f"embedding and readout: {TRAINED}"]))
     multipliers = {_own(network, block, name): value for block in layer for name, value in block.multipliers.items()
                    if not isclose(value, 1, rel_tol=CLOSE)}
@@ -143,7 +144,7 @@ def _transformer(layer: list[BlockRead], width: int) -> Transformer:
         raise NotCovered(f"make: got layers of {', '.join(block.kind for block in layer)}; expected attention, and an "
                          "mlp or a glu after it")
     around = _around(attention)
-    multipliers = [block.multipliers.get(BEHIND, 1.0) for block in layer]
+    multipliers = [block.multipliers.get(MULTIPLIED, 1.0) for block in layer]
     if second and (_around(second[0]) != around or not isclose(*multipliers, rel_tol=CLOSE)):
         raise NotCovered(f"make: got {attention} and {second[0]}; expected the same norms and skips "
                          "around both")

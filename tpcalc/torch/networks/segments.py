@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from ...errors import NotCovered
-from .kinds_of_ops import MOVES
-from .network import RecordedNetwork
-from .replay import Values, drawn_values, replay
-from .roles import Role
-from .tape import Layout
-from .uses import Use
+from ..reading.kinds_of_ops import MOVES
+from ..reading.network import RecordedNetwork
+from ..reading.replay import Values, drawn_values, replay
+from ..reading.roles import Role
+from ..reading.tape import Layout
+from ..reading.uses import Use
 
 LARGE = 30.0  # beside which the eps of a norm is nothing
 SAME = 2e-5     # of the largest entry, up to which float32 numbers are the same
@@ -64,10 +64,7 @@ class Segment:
         """The value of ``end`` in float64 for values of the starts, in the order of these."""
         tape = self.network.tape
         given = {number: _laid_out(value, tape.layouts[number]) for number, value in zip(self.starts, values)}
-        try:
-            return replay(tape, {**given, **self._neutral}, [self.end], self._values)[0].double()
-        except RuntimeError as error:  # torch's, of views of memory that drawn values lie in otherwise
-            raise NotCovered(f"{self}: got operations that do not run on drawn values ({error})") from error
+        return replay(tape, {**given, **self._neutral}, [self.end], self._values)[0].double()
 
     def draw(self, number: int, seed: int = 0, large: bool = True) -> Tensor:
         """Values for a start: of size 1, or where a norm is behind of one beside which its eps is nothing."""

@@ -12,16 +12,16 @@ import torch
 from ...errors import NotCovered
 from .functions import NORM_VALUES, Phi, activation_between
 from .heads import AttentionReader
-from .kinds_of_ops import ATTENTIONS
-from .network import RecordedNetwork
+from ..reading.kinds_of_ops import ATTENTIONS
+from ..reading.network import RecordedNetwork
 from .perceptrons import read_perceptron
 from .products import BlockInside, BranchProducts
-from .roles import Role
+from ..reading.roles import Role
 from .segments import Segment, factor_between, same
-from .stream import StreamBranch
-from .tape import Op
+from ..reading.stream import StreamBranch
+from ..reading.tape import Op
 
-BEHIND = "branch"  # what is multiplied, where a norm stands behind the last matrix
+MULTIPLIED = "branch"  # what is multiplied, where a norm stands behind the last matrix
 CLOSE = 1e-5  # relative, of numbers that multiply, in layers that are alike
 FULL = (torch.float32, torch.float64)
 
@@ -85,7 +85,7 @@ class BranchReader:
             kind, options["phi"] = "preactivated", phi
         norm, where = self._position(before, after, position)
         gains = self._gains(before, after)
-        multiplied = BEHIND if after and position == "output" else "last"
+        multiplied = MULTIPLIED if after and position == "output" else "last"
         return BlockRead(kind, tuple(sorted(options.items())), norm, where, gains, keep,
                          {**inside.multipliers, multiplied: factor},
                          {name: self.products.matrix(op).parameter for name, op in made.items()},
@@ -123,7 +123,7 @@ class BranchReader:
             keep = factor_between(x, alone)
             for norm, normed in NORM_VALUES.items():
                 factor = factor_between(normed(b), added)
-                if keep and factor is not None and factor > 0 and same(both, keep * x + factor * normed(b)):
+                if keep and factor is not None and factor > 0:
                     return keep, factor, norm, "output" if norm else "pre"
                 if large and norm is not None and same(both, normed(x + b)):
                     return 1.0, 1.0, norm, "post"
