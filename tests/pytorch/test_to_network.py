@@ -213,6 +213,8 @@ REFUSED = {  # what to make, and what the refusal names
         ("gate", "^branch 1 .*got silu.* of two products"), ("phis", "^branch 1 .*different functions"),
         ("front", "^branch 1 .*an activation tanh"), ("front of glu", "^branch 1 .*an activation tanh"),
         ("two fronts", "^branch 1 .*different functions of the stream"), ("twice", "^h.0.mlp.a.weight")]},
+    "one matrix behind": (changed(lambda model: setattr(model, "ln_f", torch.nn.Sequential(
+        model.ln_f, model.h[0].attn.proj))), r"^branch 0 .*each used once"),
     "softplus": (in_every_layer(lambda block: block.mlp.__setitem__(1, torch.nn.Softplus())),
                  r"^branch 1 \(add in h.0\): got .*softplus.* in h.0.mlp.1 between two matrices"),
     "hardtanh in front": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh())),
@@ -247,6 +249,7 @@ SPOILED = {
     "sizes of queries": lambda q, k, v, **_: usual_attention(q.abs(), k.abs(), v, is_causal=True),
     "growing queries": lambda q, k, v, **_: usual_attention(*(x * torch.arange(1, 9)[:, None] for x in (q, k)), v),
     "one for both": lambda q, k, v, **_: usual_attention(q, q, v, is_causal=True),
+    "rows for both": lambda q, k, v, **_: usual_attention(q, q * 1, v, is_causal=True),
     "later": lambda q, k, v, **_: (q @ k.mT).softmax(-1) @ v.roll(1, 2)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Mapping
 
 import torch
@@ -181,13 +182,8 @@ def _carriers(one: ModelPlan, other: ModelPlan) -> dict[str, set[str]]:
 def _ratio(one: ModelPlan, other: ModelPlan, pattern: str, modules: set[str]) -> float:
     """What the forward pass multiplies a branch with in the deeper model, over that in the trained one."""
     def factor(plan: ModelPlan) -> float:
-        parameter = next(entry.parameter for entry in plan.entries if entry.parameter.pattern == pattern)
-        keys = {parameter.module, *modules}
-        hooks = [factor for module, factor in plan.multipliers().items() if module in keys]
-        result = parameter.use.forward
-        for hook in hooks:
-            result *= hook
-        return result
+        own = next(one.parameter.use.forward for one in plan.entries if one.parameter.pattern == pattern)
+        return own * prod(hook for module, hook in plan.multipliers().items() if module in modules)
 
     return factor(other) / factor(one)
 
