@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,8 @@ def test_nano_gpt_and_llama_are_depth_mup() -> None:
     assert str(llama).splitlines()[0] == "causal transformer of softmax attention and glu, 2 layers of width 32"
     for found in (gpt, llama):
         assert tp.classify(0.5, 0.5, found.network).name == "Depth-muP"
+        one_coordinate = replace(found.network, heads=None, head_dim=1, queries_per_key=1, mlp_ratio=1, positions=2)
+        assert "Wq" in str(tp.kets(tp.program(one_coordinate, tp.SGD(), tp.DepthScaling())))
 
 
 @pytest.mark.parametrize("phi, expected", [(torch.relu, "relu"), (F.gelu, "gelu"), (F.silu, "silu"), (torch.abs, "abs"),
