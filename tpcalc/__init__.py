@@ -17,6 +17,7 @@ HOMES = {
     "sympy": "oo",
     ".calculus": "kets",
     ".data": "Sequences Task tasks",
+    ".horizon": "Stream long_horizon timescale transfer_rule",
     ".interpreters": "check_steps",
     ".limits": "depth_limit",
     ".lowering.recursions": "recursion",
@@ -38,9 +39,9 @@ HOMES = {
     ".verdicts.wishes": "solve",
     ".width": "meta_principled ntk_exponent web",
 }
-PACKAGES = ("calculus", "data", "finite_width", "groups", "interpreters", "kernels", "ledger", "limits", "lowering",
-            "methods", "models", "optimizers", "programs", "propagators", "results", "scaling", "studies", "theory",
-            "training", "tune", "verdicts", "width")
+PACKAGES = ("calculus", "data", "finite_width", "groups", "horizon", "interpreters", "kernels", "ledger", "limits",
+            "lowering", "methods", "models", "optimizers", "programs", "propagators", "results", "scaling", "studies",
+            "theory", "training", "tune", "verdicts", "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"

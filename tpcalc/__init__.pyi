@@ -1,7 +1,7 @@
 """What type checkers see of ``tpcalc``; ``__init__.py`` imports the same at first use."""
 
 from .errors import Divergence as Divergence, NotCovered as NotCovered, MissingExtra as MissingExtra
-from . import calculus as calculus, data as data, finite_width as finite_width, groups as groups
+from . import calculus as calculus, data as data, finite_width as finite_width, groups as groups, horizon as horizon
 from . import interpreters as interpreters, kernels as kernels, ledger as ledger, limits as limits, lowering as lowering
 from . import methods as methods, models as models, optimizers as optimizers, programs as programs
 from . import propagators as propagators, results as results, scaling as scaling, studies as studies, theory as theory
@@ -9,6 +9,8 @@ from . import training as training, tune as tune, verdicts as verdicts, width as
 from sympy import oo as oo
 from .calculus import kets as kets
 from .data import Sequences as Sequences, Task as Task, tasks as tasks
+from .horizon import Stream as Stream, long_horizon as long_horizon, timescale as timescale
+from .horizon import transfer_rule as transfer_rule
 from .interpreters import check_steps as check_steps
 from .limits import depth_limit as depth_limit
 from .lowering.recursions import recursion as recursion

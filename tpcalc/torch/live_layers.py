@@ -16,7 +16,7 @@ from .reading.constants import product_through
 from .reading.layers import extras, layers
 from .reading.matching import first_uses, grown_counters, starred
 from .reading.network import OpLocation, RecordedNetwork, read_network
-from .reading.stream import Kind, Stream, StreamBranch
+from .reading.stream import Kind, ResidualStream, StreamBranch
 from .reading.tape import record_call
 from .reading.uses import Use
 from .streams import Loss, build
@@ -179,11 +179,11 @@ class StreamLocations:
         self.entries = [[stream.path.values[k] for k in own] for stream, own in zip(network.streams, self.positions)]
         self.alone = extras(network, _by_stream(network, self.inside), live.large)
 
-    def front(self, stream: Stream, branch: StreamBranch) -> int:
+    def front(self, stream: ResidualStream, branch: StreamBranch) -> int:
         """Number of the tensor that a branch is added to, as it reads it."""
         return stream.path.values[fork(branch)]
 
-    def entries_of_layers(self, stream: Stream) -> list[int]:
+    def entries_of_layers(self, stream: ResidualStream) -> list[int]:
         """Numbers of the tensors that layers of a stream read of it, in order."""
         own = [branch for branch in stream.branches if (stream.index, branch.index) in self.inside]
         return [stream.path.values[k] for k in sorted({fork(branch) for branch in own})]

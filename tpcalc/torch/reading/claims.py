@@ -14,7 +14,7 @@ from .branch_end import BranchEnd
 from .network import RecordedNetwork
 from .norms import Norm
 from .replay import Change, Values, drawn_values, replay
-from .stream import Kind, StreamBranch, Stream
+from .stream import Kind, ResidualStream, StreamBranch
 from .tape import Op
 
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -47,7 +47,7 @@ def claims_of(network: RecordedNetwork, ends: dict[tuple[int, int], BranchEnd]) 
     return found
 
 
-def one_of_each_kind(stream: Stream) -> list[StreamBranch]:
+def one_of_each_kind(stream: ResidualStream) -> list[StreamBranch]:
     """The first branch of every kind, but for those that are the stream itself."""
     found: dict[Kind, StreamBranch] = {}
     for branch in stream.branches:
@@ -142,7 +142,8 @@ def takes_scale_away(network: RecordedNetwork, norm: Norm) -> Claim:
                  degree <= DEGREE)
 
 
-def _only_listed(network: RecordedNetwork, stream: Stream, ends: dict[tuple[int, int], BranchEnd]) -> Iterator[Claim]:
+def _only_listed(network: RecordedNetwork, stream: ResidualStream, ends: dict[tuple[int, int], BranchEnd]
+                 ) -> Iterator[Claim]:
     """With all ends at zero, the stream moves only by its norms and factors: no addition changes it."""
     tape, changes = network.tape, {}
     for branch in stream.branches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from .network import RecordedNetwork
-from .stream import Kind, StreamBranch, Stream
+from .stream import Kind, ResidualStream, StreamBranch
 
 Shapes = Counter[tuple[str, tuple[int, ...]]]
 SIMILAR = 0.6  # of the parameters of two branches, from which on one of them is the other with an extra
@@ -25,7 +25,7 @@ def layers(network: RecordedNetwork, target: RecordedNetwork | None = None) -> l
     return found
 
 
-def _completed(network: RecordedNetwork, stream: Stream, kinds: set[Kind]) -> set[int]:
+def _completed(network: RecordedNetwork, stream: ResidualStream, kinds: set[Kind]) -> set[int]:
     """Branches of these kinds, those that are one of these with an extra, and those that stand between layers."""
     taken = [one for one in stream.branches if _kind(one) in kinds]
     usual = [_parameters(network, one) for one in taken]

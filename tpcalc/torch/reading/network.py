@@ -11,7 +11,7 @@ from .graph import Graph
 from .kinds_of_ops import CONTRACTIONS
 from .norms import Norm, find_norms
 from .paths import CheapestPaths
-from .stream import Kind, StreamBranch, Stream, read_stream
+from .stream import Kind, ResidualStream, StreamBranch, read_stream
 from .tape import Tape
 from .uses import Use, find_uses
 
@@ -44,7 +44,7 @@ class RecordedNetwork:
     graph: Graph
     norms: dict[int, Norm]
     uses: list[Use]
-    streams: list[Stream] = field(default_factory=list)
+    streams: list[ResidualStream] = field(default_factory=list)
     places: dict[int, OpLocation] = field(default_factory=dict)
 
     @property
@@ -52,7 +52,7 @@ class RecordedNetwork:
         return self.graph.tape
 
     @property
-    def branches(self) -> list[tuple[Stream, StreamBranch]]:
+    def branches(self) -> list[tuple[ResidualStream, StreamBranch]]:
         return [(stream, branch) for stream in self.streams for branch in stream.branches]
 
     def place(self, use: Use) -> OpLocation:
@@ -95,7 +95,7 @@ def read_network(tape: Tape) -> RecordedNetwork:
     return network
 
 
-def _kind(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kind:
+def _kind(network: RecordedNetwork, stream: ResidualStream, branch: StreamBranch) -> Kind:
     on_path = [k for k, index in enumerate(stream.path.ops) if network.tape.ops[index].name in CONTRACTIONS
                and stream.first <= k < branch.where]
     sources = {network.places[maker].stream for i in branch.ops for number in network.tape.ops[i].inputs
@@ -104,7 +104,7 @@ def _kind(network: RecordedNetwork, stream: Stream, branch: StreamBranch) -> Kin
     return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
 
 
-def _another(network: RecordedNetwork, paths: CheapestPaths) -> Stream | None:
+def _another(network: RecordedNetwork, paths: CheapestPaths) -> ResidualStream | None:
     """A stream of its own that branches of the first one read, such as an encoder's; the one of most branches."""
     on_streams = {number for stream in network.streams for number in stream.path.values
                   if network.tape.is_floating(number)}  # whole numbers, as words are, may be read by both
@@ -168,6 +168,6 @@ def _locations(network: RecordedNetwork) -> dict[int, OpLocation]:
     return places
 
 
-def _along(stream: Stream) -> dict[int, OpLocation]:
+def _along(stream: ResidualStream) -> dict[int, OpLocation]:
     return {index: OpLocation("in" if k < stream.first else "out" if k > stream.last else "stream", stream.index)
             for k, index in enumerate(stream.path.ops)}

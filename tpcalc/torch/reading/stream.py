@@ -1,4 +1,4 @@
-"""``Stream``: the residual stream of a model, its branches, and what stands on it between them."""
+"""``ResidualStream``: the residual stream of a model, its branches, and what stands on it between them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StreamBranch:
 
 
 @dataclass
-class Stream:
+class ResidualStream:
     """A residual stream. first, last: places of the path where its layers begin and end; norms, factors: operations on
     it in between, other than additions; owners: operation -> branch."""
 
@@ -60,10 +60,10 @@ class Stream:
 
 
 def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: CheapestPaths, sink: int,
-                index: int) -> Stream:
+                index: int) -> ResidualStream:
     """The stream that leads to a tensor."""
     path = paths.to(sink)
-    stream, on_path = Stream(index, path), path.positions
+    stream, on_path = ResidualStream(index, path), path.positions
     for k, (number, op_index) in enumerate(zip(path.values, path.ops)):
         op = graph.tape.ops[op_index]
         if op.name in SUMS:
@@ -96,7 +96,8 @@ def _is_branch(graph: Graph, uses: list[Use], path: Path, on_path: dict[int, int
     return any(one in on_path and graph.tape.is_floating(one) for one in leaves)
 
 
-def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: Stream, on_path: dict[int, int]) -> None:
+def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: ResidualStream, on_path: dict[int, int]
+         ) -> None:
     """Give every branch its operations: an operation belongs to the first branch that needs it."""
     by_op: dict[int, list[Use]] = {}
     for use in uses:
@@ -110,7 +111,7 @@ def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: Stream, 
         branch.ends = find_branch_end(graph, norms, by_op, branch.end, set(branch.ops))
 
 
-def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:
+def _last(graph: Graph, norms: dict[int, Norm], stream: ResidualStream) -> int:
     """The last addition, and behind it the norms and factors that also stand behind those before."""
     ops = [graph.tape.ops[i] for i in stream.path.ops]
     names, last = [(op.name, op.index in norms) for op in ops], stream.branches[-1].where
@@ -126,6 +127,6 @@ def _last(graph: Graph, norms: dict[int, Norm], stream: Stream) -> int:
     return last + furthest
 
 
-def mixing(stream: Stream) -> list[Op]:
+def mixing(stream: ResidualStream) -> list[Op]:
     """What combines a stream with itself by products that are no parameters: gates, several streams in one."""
     return [op for op in stream.factors if op.name in CONTRACTIONS | ATTENTIONS]

@@ -13,7 +13,7 @@ from .branch_end import BranchEnd
 from .kinds_of_ops import PRODUCTS
 from .network import RecordedNetwork
 from .replay import replay
-from .stream import Kind, StreamBranch, Stream
+from .stream import Kind, ResidualStream, StreamBranch
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class StreamSummary:
         return f"{which}: {self.base} -> {self.target} branches of layers{''.join(', ' + one for one in on_it)}"
 
 
-def summaries_of_branches(network: RecordedNetwork, stream: Stream, layers: set[int],
+def summaries_of_branches(network: RecordedNetwork, stream: ResidualStream, layers: set[int],
                           said: dict[tuple[int, int], BranchEnd]) -> Iterator[BranchSummary]:
     """Branches of a stream as plain data. layers: those that are layers; said: what each ends in."""
     chosen: dict[Kind, int] = {}  # kind -> which candidate returns the branch
@@ -73,8 +73,8 @@ def summaries_of_branches(network: RecordedNetwork, stream: Stream, layers: set[
             tuple(dict.fromkeys(use.parameter for use in branch.uses)))
 
 
-def summary_of_stream(network: RecordedNetwork, stream: Stream, base: int, target: int,
-                      other: Stream | None) -> StreamSummary:
+def summary_of_stream(network: RecordedNetwork, stream: ResidualStream, base: int, target: int,
+                      other: ResidualStream | None) -> StreamSummary:
     """A stream as plain data; other: the target's, None where that could not be read."""
     own = stream.norms + stream.factors
     there = [] if other is None else other.norms + other.factors

@@ -1,0 +1,163 @@
+"""Powers of batch size, steps and data by which the best rate and decay move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy as sp
+
+from .._checks import choice, exponent, positive_number, short
+from .._shown import Tabled, text_table
+from .._types import Fields, Number
+from ..errors import NotCovered
+from ..optimizers.faithful import decay_kind, degree, optimizer_name
+from ..optimizers.names import BY_NAME
+from ..optimizers.updates import kind_of_updates
+
+X, U = sp.Symbol("x", real=True), sp.Symbol("u", real=True)
+BELOW, ABOVE, ALL = "below the width", "above the width", "below the critical batch"
+HALF = sp.Rational(1, 2)
+
+
+@dataclass(frozen=True)
+class BatchPowers:
+    """A setting goes like B^batch T^steps, of the batch size B and the number of steps T.
+
+    at_fixed_data: its power of B where D = B T is fixed; data: its power of D where B is fixed.
+    """
+
+    batch: sp.Expr
+    steps: sp.Expr
+
+    @property
+    def at_fixed_data(self) -> sp.Expr:
+        return sp.expand(self.batch - self.steps)
+
+    @property
+    def data(self) -> sp.Expr:
+        return self.steps
+
+
+@dataclass(frozen=True)
+class BatchRegion:
+    """Batches of one region: where it is, and the powers of rate and decay there."""
+
+    where: str
+    rate: BatchPowers
+    decay: BatchPowers
+
+
+@dataclass(frozen=True, repr=False)
+class TransferRule(Tabled):
+    """How rate and decay move with batch size and steps; ``tp.transfer_rule`` says what is derived and what is given.
+
+    regions: of batch sizes; assumptions: what is taken for granted.
+    """
+
+    optimizer: str
+    regions: tuple[BatchRegion, ...]
+    assumptions: tuple[str, ...] = field(default=())
+
+    @property
+    def rows(self) -> list[Fields]:  # type: ignore[override]
+        """One dictionary a region and setting: powers of B at fixed data and at fixed steps, of T at fixed batch."""
+        return [{"batches": region.where, "setting": name, "B_at_fixed_D": powers.at_fixed_data,
+                 "B_at_fixed_T": powers.batch, "T_at_fixed_B": powers.steps}
+                for region in self.regions for name, powers in (("rate", region.rate), ("decay", region.decay))]
+
+    def __str__(self) -> str:
+        return text_table(self.rows)
+
+    __repr__ = __str__
+
+    def factors(self, batch: Number = 1, steps: Number = 1, where: str | None = None) -> dict[str, sp.Expr]:
+        """What rate and decay are multiplied by when the batch is ``batch`` times as large, the steps ``steps`` times.
+
+        where: the region of both batches, needed where there are several. Numbers where all powers are numbers,
+        expressions in the symbols of the others elsewhere. Raises ``ValueError`` for another region.
+        """
+        names = [region.where for region in self.regions]
+        if where is None and len(names) > 1:
+            raise ValueError(f"where: got None for {self.optimizer}; expected one of {', '.join(map(repr, names))}")
+        found = self.regions[0 if where is None else names.index(choice("where", where, names))]
+        b, t = (sp.nsimplify(positive_number(name, value), rational=True)
+                for name, value in (("batch", batch), ("steps", steps)))
+        return {name: sp.powsimp(b**powers.batch * t**powers.steps)
+                for name, powers in (("rate", found.rate), ("decay", found.decay))}
+
+
+def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
+    """The powers of batch size B, steps T and data D = B T in the best rate and decay, of small steps on fresh samples.
+
+    Below the critical batch a step is noise with a small drift. Two trainings on the same data are one where drift and
+    squared noise of all steps are: that gives the power p of B in the rate at fixed data, from the direction's degree
+    in the gradient, and that lr wd T is fixed with it. How the best rate falls with data, D^-x, and the share of the
+    weights that decay takes in a step, lr wd ~ D^-u at a fixed batch, are the data's and the schedule's: theory gives
+    neither, and they stay symbols unless you give what you measured.
+
+    Parameters
+    ----------
+    optimizer:
+        a name or an optimizer, with a direction that is a power of the gradient: SGD, SignSGD, Lion, Adam, AdamW,
+        NormalizedSGD, Muon. Its ``weight_decay`` says of which kind the decay is; without one it is decoupled.
+    x, u:
+        numbers, or None for symbols. u = 1 keeps 1 / (lr wd) a fixed share of training.
+
+    Raises ``NotCovered`` for Shampoo, SOAP, and directions that are no power of the gradient.
+
+    >>> import tpcalc as tp
+    >>> tp.transfer_rule(tp.SGD()).factors(batch=2, steps=4)["rate"].simplify()
+    2**(1 - 3*x)
+    >>> tp.transfer_rule("adam", x=0.5, u=1).factors(batch=2, steps=4)
+    {'rate': 1/2, 'decay': 1/2}
+    >>> print(tp.transfer_rule("muon"))
+            batches  setting  B at fixed D  B at fixed T  T at fixed B
+    below the width     rate             0            -x            -x
+    below the width    decay             1    -u + x + 1        -u + x
+    above the width     rate           1/2       1/2 - x            -x
+    above the width    decay           1/2  -u + x + 1/2        -u + x
+    """
+    name = optimizer_name(optimizer)
+    kind = kind_of_updates(BY_NAME[name] if name in BY_NAME and isinstance(optimizer, str) else optimizer)
+    if kind == "spectral":
+        raise NotCovered(f"optimizer: got {short(optimizer)}, whose direction is made of sums over steps inside of "
+                         "functions of matrices; how it answers a batch is not known; expected tp.SGD, tp.SignSGD, "
+                         "tp.Lion, tp.Adam, tp.NormalizedSGD or tp.Muon")
+    k = degree(optimizer)
+    # noise of a mean is B^(-1/2), and the direction goes like its power k; a signal in it is one power of noise less
+    regions = {ALL: (-(k - 1) * HALF, -k * HALF)}
+    if kind == "orthogonal":  # B singular values of 1/B each: B parts drift one way, and noise adds their squares
+        regions = {BELOW: (1 - k, HALF - k), ABOVE: regions[ALL]}
+    falls, share = X if x is None else exponent("x", x), U if u is None else exponent("u", u)
+    found = []
+    for where, (drift, noise) in regions.items():
+        p = batch_power(drift, noise)
+        rate = BatchPowers(p - falls, -falls)
+        takes = {"decoupled": rate, "independent": BatchPowers(sp.Integer(0), sp.Integer(0)),
+                 "coupled": BatchPowers(rate.batch + drift, rate.steps)}[decay_kind(optimizer)]
+        found.append(BatchRegion(where, rate, BatchPowers(1 - share - takes.batch, -share - takes.steps)))
+    assumed = ["batches below the critical one, whose noise is larger than their mean",
+               "rates small, and memories of momentum and second moments short beside the training",
+               "one schedule, stretched to the number of steps"]
+    if getattr(optimizer, "eps", 0):
+        assumed.append("eps far below the gradients' noise")
+    if kind == "orthogonal":
+        assumed.append("samples of a batch below the width have orthogonal inputs and gradients")
+    return TransferRule(str(name), tuple(found), tuple(assumed))
+
+
+def batch_power(drift: sp.Expr, noise: sp.Expr) -> sp.Expr:
+    """p: rates go like B^p at fixed data, of steps that drift by B^drift and are noise of size B^noise at rate 1.
+
+    Drift rate T and noise^2 rate^2 T are those of other batches with T ~ 1/B. Raises ``NotCovered`` where the two ask
+    for different rates.
+
+    >>> batch_power(sp.Integer(0), -sp.Rational(1, 2))
+    1
+    """
+    by_drift, by_noise = 1 - drift, (1 - 2 * noise) / 2
+    if by_drift != by_noise:
+        raise NotCovered(f"drift, noise: got powers {drift} and {noise} of the batch; no rate keeps both at fixed "
+                         f"data: one asks for B^({by_drift}), the other for B^({by_noise})")
+    return sp.sympify(by_drift)
