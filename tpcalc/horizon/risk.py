@@ -47,7 +47,7 @@ class StochasticDescent:
         length = max(float(np.linalg.norm(stream.teacher)), 1e-6)
         found = OutputCurve(length).at_values(np.linspace(0.0, length, POINTS))
         self.along, self.across = found.along, found.across
-        self.reach = np.sqrt(variance) * length  # of inputs of variance 1, and so outputs and errors below
+        self.reach = float(np.sqrt(variance)) * length  # of inputs of variance 1, and so outputs and errors below
 
     @property
     def fastest(self) -> float:
