@@ -268,3 +268,9 @@ def test_large_models_are_read_without_values(monkeypatch: pytest.MonkeyPatch) -
     usually = tpt.read(usual.GPT, dict(n_layer=2)).to_network()
     monkeypatch.setattr("tpcalc.torch.reading.building.LARGEST", 10.0)
     assert str(tpt.read(usual.GPT, dict(n_layer=2)).to_network()) == str(usually)
+
+
+def test_a_reading_without_its_model_says_so() -> None:
+    reading = tpt.read(usual.ResMLP, dict(depth=2))
+    with pytest.raises(ValueError, match="^reading: got one that does not know its model"):
+        replace(reading, _record=None).to_network()
