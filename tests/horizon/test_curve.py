@@ -40,7 +40,8 @@ def test_tangents_are_derivatives_and_the_curve_is_odd() -> None:
     assert np.allclose((above.value - below.value) / (2 * step), at.along, rtol=1e-7)
     log_det = [np.log(np.linalg.det(one.products)) for one in (above, below)]
     assert np.allclose((log_det[0] - log_det[1]) / (2 * step), at.value, rtol=1e-7)
-    assert np.allclose(FOUND.curve(-z).value, -at.value) and np.allclose(at.products[..., 1, 0], at.value)
+    assert np.allclose(FOUND.curve(-z).value, -at.value) and np.allclose(FOUND.curve(-z).z, -z)
+    assert np.allclose(at.products[..., 1, 0], at.value)
 
 
 def test_the_velocity_is_the_mean_of_powers_of_matrices() -> None:

@@ -72,6 +72,8 @@ def test_one_layer_is_linear_regression() -> None:
     known = np.array([(output - 0.8) ** 2 + parallel, others])
     assert np.all(np.abs(np.mean(squares, axis=1) - known) < 4 * np.std(squares, axis=1) / np.sqrt(seeds))
     assert np.all(np.std(squares, axis=1) / np.sqrt(seeds) < 0.02 * known)
+    *_, moved = recursion(np.full(100, 1e-3), 1e-6, ones, ones, 2, 0.25, 2)
+    assert abs(moved / (100 * 1e-6 * 3 * 0.25 / 2) - 1) < 1e-3  # three directions, noise alone
 
 
 def test_the_stationary_noise_is_that_of_the_tangent_kernels() -> None:
@@ -83,7 +85,9 @@ def test_the_stationary_noise_is_that_of_the_tangent_kernels() -> None:
 
 @pytest.mark.parametrize("decay, teacher, output", [(0.1, 1, 0.950563), (0.5, 1, 0.766196), (0.2, 2, 1.901402)])
 def test_stationary_outputs_that_were_found_before(decay: float, teacher: float, output: float) -> None:
-    assert abs(horizon([[1.0]], [teacher]).stationary(decay).weights[0] - output) < 6e-7
+    found = horizon([[1.0]], [teacher]).stationary(decay)
+    assert abs(found.weights[0] - output) < 6e-7
+    assert abs(found.squared_norm - (found.angle / np.cos(found.angle)) ** 2) < 1e-12
 
 
 def test_the_stationary_state_of_any_covariance() -> None:
@@ -103,3 +107,15 @@ def test_at_one_half_initial_matrices_are_forgotten() -> None:
     for asked in (lambda: half.flow([1.0]), lambda: half.curve(0.5), lambda: half.risk(0.1, 1, 10)):
         with pytest.raises(tp.NotCovered, match="alpha > 1/2"):
             asked()
+
+
+def test_the_best_rate_is_one_at_which_the_theory_holds() -> None:
+    found = horizon(np.eye(3), [1.0, 0.0, 0.0], 0.5)
+    best, restored = found.best("inverse", 16, 20000), float(found._descent.fastest)
+
+    def bound(rate: float) -> float:
+        risk = found.risk(rate / (1 + rate * restored * np.arange(20000)), 16, 20000)
+        return risk.risk + risk.error_estimate
+
+    assert bound(best.rate) < min(bound(1.2 * best.rate), bound(best.rate / 1.2))
+    assert best.risk.error_estimate < 0.5 * best.risk.risk < best.risk.least_squares

@@ -134,8 +134,8 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     for where, (drift, noise) in regions.items():
         p = batch_power(drift, noise)
         rate = BatchPowers(p - falls, -falls)
-        takes = {"decoupled": rate, "independent": BatchPowers(sp.Integer(0), sp.Integer(0)),
-                 "coupled": BatchPowers(rate.batch + drift, rate.steps)}[decay_kind(optimizer)]
+        # a decay inside of SGD's gradient takes part in the rate as a decoupled one does
+        takes = BatchPowers(sp.Integer(0), sp.Integer(0)) if decay_kind(optimizer) == "independent" else rate
         found.append(BatchRegion(where, rate, BatchPowers(1 - share - takes.batch, -share - takes.steps)))
     assumed = ["batches below the critical one, whose noise is larger than their mean",
                "rates small, and memories of momentum and second moments short beside the training",
