@@ -16,9 +16,9 @@ USUAL: dict[str, Any] = dict(net=tp.ResNet(), stream=STREAM, opt=tp.SGD(0.01), s
 @pytest.mark.parametrize("given, said", [
     (dict(net=tp.ResNet("tanh")), "phi='linear', one matrix a block"),
     (dict(net=tp.ResNet(train_embedding_readout=True)), "frozen embedding and readout"),
-    (dict(opt=tp.SGD(0.1, momentum=0.9)), "without momentum and weight decay, which stationary"),
-    (dict(opt=tp.SGD(0.1, weight_decay=0.1)), "without momentum and weight decay, which stationary"),
-    (dict(opt=tp.Adam(0.1)), "a tp.SGD without momentum"),
+    (dict(opt=tp.SGD(0.1, momentum=0.9)), "stationary.decay. takes a decay; expected a tp.SGD without"),
+    (dict(opt=tp.SGD(0.1, weight_decay=0.1)), "stationary.decay. takes a decay; expected a tp.SGD without"),
+    (dict(opt=tp.Adam(0.1)), "a tp.SGD without momentum and weight decay"),
     (dict(scale=tp.DepthScaling(1, 0.5)), "gamma = 1 - alpha"),
     (dict(scale=tp.DepthScaling(0.4, 0.6)), "alpha of at least 1/2")])
 def test_networks_optimizers_and_scalings(given: dict[str, Any], said: str) -> None:
@@ -27,7 +27,8 @@ def test_networks_optimizers_and_scalings(given: dict[str, Any], said: str) -> N
 
 
 @pytest.mark.parametrize("covariance, teacher, noise, said", [
-    (np.eye(2), np.eye(2), 0.1, r"shapes \(2, 2\) and \(2, 2\); expected \(d, d\) and \(d,\)"),
+    (np.eye(2), np.eye(2), 0.1, r"of shape \(2, 2\); expected \(d,\): outputs are numbers"),
+    (np.eye(3), [1, 0], 0.1, r"with a teacher of 2 entries; expected shape \(2, 2\)"),
     ([[1.0, 0.5], [0.0, 1.0]], [1, 0], 0.1, "differs from its transpose by 0.5"),
     (np.diag([1.0, -1.0]), [1, 0], 0.1, "eigenvalues are -1 to 1"),
     (np.zeros((2, 2)), [1, 0], 0.1, "not all of them 0"),

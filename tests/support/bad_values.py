@@ -133,6 +133,10 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
             "independent": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
     "Clipped": {"norm": "positive"},
+    "Stream": {"covariance": "rows", "teacher": "exponents", "noise": "nonnegative"},
+    "long_horizon": {"stream": "nothing", "scale": "depth scaling"},
+    "timescale": {"lr": "positive", "wd": "positive", "optimizer": "optional optimizer name"},
+    "transfer_rule": {"optimizer": "optimizer name", "x": "optional exponent", "u": "optional exponent"},
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
              "weight_decay": "symbolic nonnegative", "independent": "flag"},
     "NormalizedSGD": {"momentum": "nonnegative", "nesterov": "flag", "independent": "flag"},
@@ -236,7 +240,9 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
     "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
-    "Clipped": {"norm": 1.0},
+    "Clipped": {"norm": 1.0}, "Stream": {"covariance": np.eye(2), "teacher": [1.0, 0.0]},
+    "long_horizon": {"stream": tp.Stream(np.eye(2), [1.0, 0.0])}, "timescale": {"lr": 0.05, "wd": 0.1},
+    "transfer_rule": {"optimizer": "adam"},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
@@ -305,7 +311,7 @@ def instances() -> dict[str, Any]:
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
-        "Problem": PROBLEM, "Audit": tp.audit(-1, 0),
+        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Stream": tp.Stream(np.eye(2), [1.0, 0.0]),
         "MatrixRecipe": tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W": 0})),
         "Citation": tp.theory.cite(run),
         "DepthLimit": limit, "KetLimit": kets_limit, "KetLimitRegion": kets_limit.regions[0],
@@ -336,7 +342,8 @@ def instances() -> dict[str, Any]:
 
 MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "SignSGD", "Shampoo", "SOAP",
         "DepthScaling", "ResNet", "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "Problem",
-        "DepthwiseScaling", "Parametrization", "Powers", "WidthScaling", "AttentionLayer"}  # by users, others by calls
+        "Stream", "DepthwiseScaling", "Parametrization", "Powers", "WidthScaling",
+        "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

@@ -31,7 +31,8 @@ def velocity(product: np.ndarray, pull: np.ndarray, depth: float) -> np.ndarray:
 
         M' = mean over l of (M M^T)^((L - l)/L) pull (M^T M)^((l - 1)/L)
 
-    In singular vectors of M the powers are numbers, and their mean is that of ``layer_mean``.
+    In singular vectors of M the powers are numbers, and their mean is that of ``layer_mean``. Source:
+    [tpcalc/long_training].
     """
     left, sizes, right = np.linalg.svd(product)
     means = layer_mean(sizes[:, None] ** 2, sizes[None, :] ** 2, depth)

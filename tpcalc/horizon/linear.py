@@ -192,8 +192,8 @@ def long_horizon(net: ResNet, stream: Stream, opt: Any, scale: DepthScaling) -> 
         instance(name, value, kind)
     net.require_plain("long training in closed form")
     if not isinstance(opt, SGD) or opt.momentum or opt.weight_decay:
-        raise NotCovered(f"opt: got {short(opt)}; long training in closed form takes a tp.SGD without momentum and "
-                         "weight decay, which stationary(decay) takes")
+        raise NotCovered(f"opt: got {short(opt)}; momentum is not covered by long training in closed form, and "
+                         "stationary(decay) takes a decay; expected a tp.SGD without momentum and weight decay")
     scale.require_numbers()
     if scale.alpha < sp.Rational(1, 2) or scale.alpha + scale.gamma != 1:
         raise NotCovered(f"scale: got {scale}; long training in closed form takes gamma = 1 - alpha and alpha of at "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checks import finite_array, nonnegative_number
+from .._checks import finite_array, nonnegative_number, short
 from .._shown import Short
 
 ROUND_OFF = 1e-12  # of the largest eigenvalue
@@ -37,9 +37,12 @@ class Stream(Short):
 
     def __post_init__(self) -> None:
         covariance, teacher = finite_array("covariance", self.covariance), finite_array("teacher", self.teacher)
-        if teacher.ndim != 1 or not teacher.size or covariance.shape != (teacher.size, teacher.size):
-            raise ValueError(f"covariance, teacher: got arrays of shapes {covariance.shape} and {teacher.shape}; "
-                             "expected (d, d) and (d,): outputs are numbers")
+        if teacher.ndim != 1 or not teacher.size:
+            raise ValueError(f"teacher: got {short(self.teacher)}, of shape {teacher.shape}; expected (d,): outputs "
+                             "are numbers")
+        if covariance.shape != (teacher.size, teacher.size):
+            raise ValueError(f"covariance: got {short(self.covariance)}, of shape {covariance.shape}, with a teacher "
+                             f"of {teacher.size} entries; expected shape {(teacher.size, teacher.size)}")
         sizes = np.linalg.eigvalsh((covariance + covariance.T) / 2)
         allowed = ROUND_OFF * np.max(np.abs(covariance))
         if np.max(np.abs(covariance - covariance.T)) > allowed or sizes[0] < -teacher.size * allowed or sizes[-1] <= 0:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import choice, exponent, positive_number, short
+from .._checks import choice, exact, exponent, positive_number, short
 from .._shown import Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
@@ -81,8 +81,7 @@ class TransferRule(Tabled):
         if where is None and len(names) > 1:
             raise ValueError(f"where: got None for {self.optimizer}; expected one of {', '.join(map(repr, names))}")
         found = self.regions[0 if where is None else names.index(choice("where", where, names))]
-        b, t = (sp.nsimplify(positive_number(name, value), rational=True)
-                for name, value in (("batch", batch), ("steps", steps)))
+        b, t = (_times(name, value) for name, value in (("batch", batch), ("steps", steps)))
         return {name: sp.powsimp(b**powers.batch * t**powers.steps)
                 for name, powers in (("rate", found.rate), ("decay", found.decay))}
 
@@ -147,6 +146,11 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     return TransferRule(str(name), tuple(found), tuple(assumed))
 
 
+def _times(name: str, value: Number) -> sp.Expr:
+    positive_number(name, value)
+    return exact(name, value)
+
+
 def batch_power(drift: sp.Expr, noise: sp.Expr) -> sp.Expr:
     """p: rates go like B^p at fixed data, of steps that drift by B^drift and are noise of size B^noise at rate 1.
 
@@ -156,8 +160,8 @@ def batch_power(drift: sp.Expr, noise: sp.Expr) -> sp.Expr:
     >>> batch_power(sp.Integer(0), -sp.Rational(1, 2))
     1
     """
-    by_drift, by_noise = 1 - drift, (1 - 2 * noise) / 2
+    by_drift, by_noise = 1 - drift, HALF - noise
     if by_drift != by_noise:
         raise NotCovered(f"drift, noise: got powers {drift} and {noise} of the batch; no rate keeps both at fixed "
                          f"data: one asks for B^({by_drift}), the other for B^({by_noise})")
-    return sp.sympify(by_drift)
+    return by_drift
