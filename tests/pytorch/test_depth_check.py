@@ -18,7 +18,8 @@ def adam(model: Any) -> Any:
     layers = len(model.layers)
     inside = [p for name, p in model.named_parameters() if name.startswith("layers.")]
     outside = [p for name, p in model.named_parameters() if not name.startswith("layers.")]
-    return torch.optim.Adam([{"params": inside, "lr": 1e-3 * layers**-0.5}, {"params": outside}], lr=1e-3, eps=1e-15)
+    return torch.optim.Adam([{"params": inside, "lr": 1e-3 * layers**-0.5, "eps": 1e-15 * layers**-0.5},
+                             {"params": outside}], lr=1e-3, eps=1e-15)
 
 
 def make(n_layer: int) -> Any:
@@ -32,7 +33,7 @@ def test_right_and_wrong_training_and_their_picture() -> None:
     assert found.slopes["effect"][0].value == pytest.approx(-1, abs=0.2)
     fixed = tpt.depth_check(make, lambda model: torch.optim.Adam(model.parameters(), lr=1e-3), depths=(4, 8, 16),
                             steps=3, seeds=2, recipe="depth-mup")
-    assert fixed.verdict.startswith("effect departs from step 0 on: L^(-0.") and "lacks a factor" in fixed.verdict
+    assert not fixed.ok and "update, power of the depth -0." in fixed.verdict and "lacks a factor" in fixed.verdict
     assert [row["quantity"] for row in found.rows][0] == "stream" and "derived" in str(found)
     pytest.importorskip("matplotlib").use("Agg")
     axes = found.plot()

@@ -18,14 +18,15 @@ from ..groups.names import plain_name
 from ..scaling import Scaling
 from ..results import Run
 from .families import of_family
-from .findings import Power, branch_cause, fitted, update_cause
-from .judging import NAMES, expected_of
+from .findings import Finding, Power, fitted
+from .judging import NAMES, Measure, expected_of
 from .live_layers import StreamLocations, observed
 from .measuring import Make, MakeOptimizer, Script, settings_of
 from .reading.claims import rms_of
 from .streams import Loss, build
 
 QUANTITIES = ("stream", "change of the stream", "branch", "update", "effect", "output", "gradient")
+WHOLE = ("stream", "change of the stream", "output", "gradient")  # what all layers add up to
 MEANING = {"stream": "root mean square of what enters the last layer",
            "change of the stream": "of what training has changed in it",
            "branch": "of what one layer adds to the stream",
@@ -42,7 +43,8 @@ class DepthCheck(Short, Tabled):
 
     sizes: quantity -> array (seeds, depths, steps) of root mean squares; slopes: quantity -> a power a step; derived:
     quantity -> the power that stable and nontrivial training, or the recipe, has, None where there is none; limit: the
-    exact size of the stream at infinite width and depth, an array (steps,), where it was given.
+    exact size of the stream at infinite width and depth, an array (steps,), where it was given; findings: those of an
+    audit of the first step at these depths.
     """
 
     depths: tuple[int, ...]
@@ -52,6 +54,7 @@ class DepthCheck(Short, Tabled):
     width: int
     recipe: str | None
     limit: np.ndarray | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def rows(self) -> list[Fields]:
@@ -61,17 +64,27 @@ class DepthCheck(Short, Tabled):
 
     @property
     def verdict(self) -> str:
-        """Which quantity departs from its derived power, from which step on, and what usually causes it, in words."""
-        for quantity in ("branch", "effect", "update", "stream", "change of the stream", "output", "gradient"):
+        """What an audit finds, else which size in training departs from its derived power, from which step on, and what
+        usually causes it, in words. Branches and effects of layers are an audit's."""
+        if self.findings:
+            return "\n".join(map(str, self.findings))
+        for quantity in WHOLE:
             expected = self.derived[quantity]
             off = [i for i, power in enumerate(self.slopes[quantity]) if expected is not None and power.is_known
                    and power.differs(expected, TOLERANCE)]
             if off:
                 power = self.slopes[quantity][off[0]]
                 assert expected is not None
+                way = "grows" if power.value > expected else "dies out"
                 return (f"{quantity} departs from step {off[0]} on: L^({power.value:.2f} +- {power.error:.2f}) and not "
-                        f"L^({expected:g}); {_cause(quantity, power.value, expected)}")
+                        f"L^({expected:g}); what layers add up to {way} with the depth: branches or learning rates of "
+                        "layers")
         return "no quantity departs from its derived power of the depth"
+
+    @property
+    def ok(self) -> bool:
+        """Does no quantity depart?"""
+        return self.verdict.startswith("no quantity")
 
     def __str__(self) -> str:
         return "\n".join([self.verdict, text_table(self.rows)])
@@ -130,7 +143,8 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
         of a residual MLP: the same training at infinite width and depth, as ``tp.train(..., depth=tp.oo)`` returns it;
         the exact size of its stream is drawn. None draws none.
 
-    Raises ``ValueError`` as ``audit`` does. Source: Tensor Programs VI, section 5
+    Fits of sizes have a correction of the order 1/L, of order one at the least depth, so that what is not seen of it is
+    in errors. Raises ``ValueError`` as ``audit`` does. Source: Tensor Programs VI, section 5
     [tensor_programs_vi/definitions_5].
 
     >>> import torch
@@ -158,13 +172,14 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
     script = Script.of(make, optimizer, loss, batch, {depth_key: sizes[0]}, {depth_key: sizes[-1]}, depth_key)
     runs = [[measured_training(script, {depth_key: depth}, count, seed) for depth in sizes] for seed in range(starts)]
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
-    slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist()) for i in range(values.shape[2]))
+    slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist(), corrected=True) for i in range(values.shape[2]))
               for q, values in found.items()}
     derived, live = _derived(recipe, script.optimizer_name), script.live
     inside = live.of_layers(live.small)
     width = max(shape[-1] for name, shape in live.small.tape.shapes.items() if name in inside and len(shape) > 1)
     curve = None if limit is None else stream_of(limit)
-    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve)
+    first = Measure(script).of_depth(sizes, [{depth_key: depth} for depth in sizes], recipe)[0]
+    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve, tuple(first))
 
 
 def stream_of(run: Run) -> np.ndarray:
@@ -229,15 +244,6 @@ def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | 
         return stable
     given = expected_of(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)[True]
     return {**stable, "branch": given.branch, "effect": given.update}
-
-
-def _cause(quantity: str, measured: float, expected: float) -> str:
-    if quantity == "branch":
-        return branch_cause(measured, expected, False, False)
-    if quantity in ("update", "effect"):
-        return update_cause(True, measured, expected, True)
-    way = "grows" if measured > expected else "dies out"
-    return f"what layers add up to {way} with the depth: branches or learning rates of layers"
 
 
 def _first(powers: Sequence[Power]) -> Power:

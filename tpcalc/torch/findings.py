@@ -6,11 +6,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t as student
+
+COVERED = math.erf(2**-0.5)  # how often an error covers: as one standard deviation of a normal law does
+LEAST = 0.005  # of errors of logarithms, in front of a correction: terms of the order 1 / L^2 are left out
 
 
 @dataclass(frozen=True)
 class Power:
-    """A measured power of the depth or of the width. error: the standard error over initializations."""
+    """A measured power of the depth or of the width. error: of the mean over initializations, which covers
+    in 68% of measurements, by Student's law; not known of one."""
 
     value: float
     error: float
@@ -52,15 +57,33 @@ class Finding:
         return f"{self.pattern}: {self.quantity} {self.measured:+.2f} +- {self.error:.2f}{expected}: {self.cause}"
 
 
-def fitted(sizes: list[int], values: list[list[float]]) -> Power:
+def fitted(sizes: list[int], values: list[list[float]], corrected: bool = False) -> Power:
     """The slope of logarithms against that of the size, a list of values a seed; not known where some value is no
-    positive number."""
+    positive number. corrected: beside b L_0 / L, where b is known beforehand to be 0 +- 1: sums over layers are
+    integrals but for that; what is not seen of it is in the error."""
     rows = np.array(values, dtype=float)
     if not (np.isfinite(rows).all() and (rows > 0).all()):
         return UNKNOWN
-    slopes = np.polyfit(np.log(sizes), np.log(rows).T, 1)[0]
-    error = float(slopes.std(ddof=1) / math.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
-    return Power(float(slopes.mean()), error)
+    logs, grown = np.log(rows), np.array(sizes, dtype=float) / sizes[0]
+    slopes = np.polyfit(np.log(sizes), logs.T, 1)[0]
+    plain = Power(float(slopes.mean()), float(student_error(slopes, (1 + COVERED) / 2)))
+    if not corrected or math.isnan(plain.error):
+        return plain
+    errors = np.maximum(student_error(logs.T, (1 + COVERED) / 2), LEAST)
+    columns = np.stack([np.log(grown), np.ones(len(grown)), 1 / grown], axis=1) / errors[:, None]
+    known = np.diag([0.0, 0.0, 1.0])
+    spread = np.linalg.inv(columns.T @ columns + known)
+    found = spread @ columns.T @ (logs.mean(axis=0) / errors)
+    left = float(np.sum((columns @ found - logs.mean(axis=0) / errors)**2) + found[2]**2)
+    return Power(float(found[0]), math.sqrt(spread[0, 0] * max(1.0, left / max(1, len(sizes) - 2))))
+
+
+def student_error(values: np.ndarray, level: float) -> np.ndarray:
+    """How far the mean over the last axis is from that of many at most, with this probability on one side."""
+    count = values.shape[-1]
+    if count < 2:
+        return np.full(values.shape[:-1], np.nan)
+    return np.asarray(student.ppf(level, count - 1) * values.std(axis=-1, ddof=1) / math.sqrt(count))
 
 
 def branch_cause(measured: float, expected: float, normalized: bool, skipped: bool) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Callable
 
 import sympy as sp
 
@@ -21,7 +22,7 @@ TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
 STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
-SEEDS = 3
+SEEDS, CONFIRMED = 3, 8  # initializations; findings are of as many as the second
 BRANCH, UPDATE = "branch, power of the depth", "update, power of the depth"
 NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
          "Lion": "lion"}
@@ -68,15 +69,26 @@ class Measure:
     def __init__(self, script: Script) -> None:
         self.script, self.live = script, script.live
 
-    def powers(self, sizes: list[int], configs: list[dict[str, object]]) -> tuple[dict[tuple[str, str], Power],
-                                                                                  list[list[Sizes]]]:
-        """The power of every quantity, and the sizes, a list a seed."""
-        runs = [[first_update(self.script, config, seed) for config in configs] for seed in range(SEEDS)]
-        keys = {key: None for run in runs for one in run for key in one}
-        return {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}, runs
+    def confirmed(self, sizes: list[int], configs: list[dict[str, object]],
+                  judge: Callable[[dict[tuple[str, str], Power], list[list[Sizes]]], Found]) -> Found:
+        """What ``judge`` says of the power of every quantity and of sizes, a list a seed. Where it finds something in
+        few of them as if they had no error, it is asked again about more, with their errors."""
+        runs: list[list[Sizes]] = []
+        for seeds in (SEEDS, CONFIRMED):
+            runs += [[first_update(self.script, config, seed) for config in configs]
+                     for seed in range(len(runs), seeds)]
+            keys = {key: None for run in runs for one in run for key in one}
+            powers = {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}
+            if seeds == CONFIRMED or not judge({key: replace(one, error=0.0) for key, one in powers.items()}, runs)[0]:
+                break
+        return judge(powers, runs)
 
     def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None) -> Found:
-        powers, runs = self.powers(sizes, configs)
+        """Findings about the depth."""
+        return self.confirmed(sizes, configs, lambda powers, runs: self._of_depth(sizes, powers, runs, recipe))
+
+    def _of_depth(self, sizes: list[int], powers: dict[tuple[str, str], Power], runs: list[list[Sizes]],
+                  recipe: str | Scaling | None) -> Found:
         groups = {group.pattern: group for group in self.live.groups.values()}
         patterns = [pattern for pattern in dict.fromkeys(pattern for _, pattern in powers) if pattern in groups]
         deepest = [run[-1] for run in runs]
@@ -97,7 +109,8 @@ class Measure:
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
         for p in patterns:
-            branch, update = (powers.get((q, p), UNKNOWN) for q in ("branch", "update"))
+            branch = _between(powers, "branch", p, 1.0)
+            update = _between(powers, "update", p, 1.0 + degree[p])
             if _average(deepest, "dimensions", p) < 2:  # a vector after the stream does not grow with it
                 update = _of_outputs(p, update, powers, deepest)
             if not update.is_known:
@@ -187,8 +200,10 @@ class Measure:
                given: ExpectedPowers) -> list[Finding]:
         """The share of a weight that one step's decay takes: learning rate times decay."""
         rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
-        if rate is None or decay is None or not decay.is_known or given.given.optimizer == "adam":
+        if rate is None or decay is None or not decay.is_known:
             return []
+        if given.given.optimizer == "adam":
+            return self._coupled(p, decay, powers)
         share = Power(rate.value + decay.value, 0.0)
         wanted = given.share
         expected = wanted if inside and wanted is not None else 0.0
@@ -197,9 +212,20 @@ class Measure:
         return [Finding.of(p, "decay a step, power of the depth", share, expected, "weight decay is left as it is "
                            "while the learning rate goes with the depth, or the other way")]
 
+    def _coupled(self, p: str, decay: Power, powers: dict[tuple[str, str], Power]) -> list[Finding]:
+        """Adam adds the decay times the weight to gradients: beside them it is not to grow."""
+        init, gradient = (powers.get((q, p), UNKNOWN) for q in ("init", "gradient"))
+        over = Power(decay.value + init.value - gradient.value, math.hypot(init.error, gradient.error))
+        if not over.is_known or over.value <= 0 or not over.differs(0.0, TOLERANCE):
+            return []
+        return [Finding.of(p, "decay over gradients, power of the depth", over, 0.0, "weight decay is added to "
+                           "gradients, with factors of one that is not (AdamW), or none: in deep models it takes over")]
+
     def of_width(self, sizes: list[int], configs: list[dict[str, object]]) -> Found:
         """Findings about the width: updates are to change outputs by as much at any width."""
-        powers, runs = self.powers(sizes, configs)
+        return self.confirmed(sizes, configs, lambda powers, runs: self._of_width(sizes, powers, runs))
+
+    def _of_width(self, sizes: list[int], powers: dict[tuple[str, str], Power], runs: list[list[Sizes]]) -> Found:
         found, left = list(self._blown_up(runs, sizes)), []
         for (quantity, p), power in list(powers.items()):
             if quantity == "update":  # outputs may begin small, but not move so; their number does not grow
@@ -239,6 +265,14 @@ def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power
         return update
     times = 1 + _average(runs, "degree", pattern)
     return Power(update.value + times * signal.value, update.error)
+
+
+def _between(powers: dict[tuple[str, str], Power], quantity: str, pattern: str, times: float) -> Power:
+    """A power of what is beside the stream in front of a layer, or beside where it begins: a limit in depth does not
+    tell between both. times: how often the size of the stream enters."""
+    power, grown = (powers.get((q, pattern), UNKNOWN) for q in (quantity, "grown"))
+    half = times * grown.value / 2 if grown.is_known and power.is_known else 0.0
+    return Power(power.value + half, math.hypot(power.error, half))
 
 
 def _average(runs: list[Sizes], quantity: str, pattern: str) -> float:

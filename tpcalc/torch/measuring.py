@@ -26,7 +26,8 @@ from .streams import MAKE, Loss, build, drawn_batch, mean_square
 
 Make = Callable[..., Model]
 MakeOptimizer = Callable[[Model], torch.optim.Optimizer]
-GROWTH = 1.5  # layers are early while the stream is at most that much longer than where it began
+GROWTH = 1.5  # layers are late behind which the stream is longer than that, beside where it began
+EARLY = 1.1   # layers are measured where it is at most that much longer in front of them
 STRONGER = 4.0  # factor of gradients, to see of which degree an optimizer's direction is
 TINY = 1e-30
 Sizes = dict[tuple[str, str], float]  # (quantity, pattern) -> its size
@@ -93,13 +94,14 @@ def first_update(script: Script, config: Mapping[str, object], seed: int) -> Siz
     invariance: the share of the gradient along the parameter, zero where a norm is after it; degree: of the direction
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,
     and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step;
-    skip: what is left of a stream after a layer; growth: of the stream; loss.
+    grown: by how much the stream has grown in front of a layer; skip: what is left of a stream after a layer; growth:
+    of the stream; loss.
     """
     model = build(script.make, config, seed)
     trainer = script.optimizer(model)
     settings_of(trainer, model)
     network, value = observed(model, script.loss, script.batch)
-    local = LocalGradients(network, script.live)
+    local = LocalGradients(network, script.live, seed)
     slopes = local.slopes({plain_name(name): p for name, p in model.named_parameters() if p.requires_grad})
     value.backward()
     pushes = {plain_name(name): p.grad.detach().clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -111,6 +113,7 @@ def first_update(script: Script, config: Mapping[str, object], seed: int) -> Siz
         if name in steps:
             found = _sizes(steps[name], gradient, scale)
             found["moved more"] = float(stronger[name].change.norm())
+            found["grown"] = local.grown.get(name, 1.0)
             if name in local.signals:
                 found["signal"] = local.signals[name]
             for quantity, one in found.items():
@@ -218,9 +221,10 @@ class LocalGradients:
             ends = [(of, name) for i, (of, name) in enumerate(sorted(layers)) if (i + 1) % stride == 0]
             self.late.update(name for of, name in layers if self._has_grown(began[of], known[name].after))
             some = {name: known[name].front for of, name in ends
-                    if self.any_growth or not self._has_grown(began[of], known[name].front)}
+                    if self.any_growth or not self._has_grown(began[of], known[name].front, EARLY)}
             of, name = min(layers)
             found.update(some or {name: began[of]})
+            self.grown.update({} if some else {name: 1.0})
         return found
 
     def unmoved(self, model: Model, steps: Mapping[str, FirstStep]) -> Iterator[str]:
@@ -249,8 +253,8 @@ class LocalGradients:
     def value(self, number: int) -> Tensor:
         return self.network.tape.values[number].detach()
 
-    def _has_grown(self, start: int, number: int) -> bool:
-        return rms_of(self.value(number)) > GROWTH * rms_of(self.value(start))
+    def _has_grown(self, start: int, number: int, by: float = GROWTH) -> bool:
+        return rms_of(self.value(number)) > by * rms_of(self.value(start))
 
     def _pulled(self, front: int, after: int, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
         """name -> (gradient of a tensor along a direction that is drawn, that direction's size times that of the one

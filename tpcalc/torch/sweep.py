@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Mapping
 
 import numpy as np
-from scipy.stats import t as student
 
 from .._shown import Short, Tabled, cell, pyplot, text_table
 from .._types import Fields, Value
 from ..studies.optimum import grid_optimum
+from .findings import COVERED, student_error
 
-COVERED = math.erf(2**-0.5)  # how often an error covers: as one standard deviation of a normal law does
 SURE = 0.95                  # of "yes" and of "no", each
 YES, NO, OPEN = "yes", "no", "not resolved"
 
@@ -93,7 +92,7 @@ class TransferSweep(Short, Tabled):
     def errors(self) -> np.ndarray:
         """(r, d): of the optima, in octaves: 1 is a factor of two. NaN for one seed, and where the grid ends at the
         optimum of one."""
-        found = np.hypot(_student(self._octaves, (1 + COVERED) / 2), COVERED * self._grid)
+        found = np.hypot(student_error(self._octaves, (1 + COVERED) / 2), COVERED * self._grid)
         return np.where(self.bracketed & ~self._alike, found, np.nan)
 
     @cached_property
@@ -106,7 +105,7 @@ class TransferSweep(Short, Tabled):
         """(r, d): of ``best_losses``, over seeds at that rate, as ``errors``; NaN for one seed."""
         best = self.losses.mean(axis=3).argmin(axis=2)
         at = np.take_along_axis(self.losses, best[:, :, None, None], axis=2)[:, :, 0]
-        return np.where(self._alike, np.nan, _student(np.where(np.isfinite(at), at, np.nan), (1 + COVERED) / 2))
+        return np.where(self._alike, np.nan, student_error(np.where(np.isfinite(at), at, np.nan), (1 + COVERED) / 2))
 
     @property
     def shifts(self) -> np.ndarray:
@@ -142,7 +141,8 @@ class TransferSweep(Short, Tabled):
             return OPEN, f"two seeds have the same losses at depth {self.depths[int(np.argmax(self._alike[i]))]}"
         paired = self._octaves[i] - self._octaves[i, :1]
         among = 1 - (1 - SURE) / (len(self.depths) - 1)  # one of so many depths is enough for yes
-        at_all, at_one = ((_student(paired, level) + self._grid[i] + self._grid[i, 0])[1:] for level in (SURE, among))
+        at_all, at_one = ((student_error(paired, level) + self._grid[i] + self._grid[i, 0])[1:]
+                          for level in (SURE, among))
         moved, half = self.shifts[i, 1:], self._step / 2
         least, most = np.abs(moved) - at_one, np.abs(moved) + at_all
         answer = YES if (least > half).any() else NO if (most <= half).all() else OPEN
@@ -196,7 +196,7 @@ class TransferSweep(Short, Tabled):
             for j, depth in enumerate(self.depths):
                 color = plt.get_cmap("viridis")(j / max(1, len(self.depths) - 1))
                 curves = np.where(np.isfinite(self.losses[i, j]), self.losses[i, j], np.nan)
-                bars = np.nan_to_num(_student(curves, (1 + COVERED) / 2))
+                bars = np.nan_to_num(student_error(curves, (1 + COVERED) / 2))
                 axis.errorbar(self.learning_rates, curves.mean(axis=1), bars, color=color, marker=".", linewidth=1,
                               label=f"L = {depth}")
                 if self.bracketed[i, j]:
@@ -208,11 +208,3 @@ class TransferSweep(Short, Tabled):
         np.ravel(axes)[0].set_ylabel("loss")
         np.ravel(axes)[0].legend(frameon=False, fontsize=8)
         return axes
-
-
-def _student(values: np.ndarray, level: float) -> np.ndarray:
-    """How far the mean over the last axis is from that of many at most, with this probability on one side."""
-    count = values.shape[-1]
-    if count < 2:
-        return np.full(values.shape[:-1], np.nan)
-    return np.asarray(student.ppf(level, count - 1) * values.std(axis=-1, ddof=1) / math.sqrt(count))
