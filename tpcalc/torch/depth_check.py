@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Mapping, Sequence
 
 import numpy as np
@@ -70,14 +71,15 @@ class DepthCheck(Short, Tabled):
             return "\n".join(map(str, self.findings))
         for quantity in WHOLE:
             expected = self.derived[quantity]
-            off = [i for i, power in enumerate(self.slopes[quantity]) if expected is not None and power.is_known
-                   and power.differs(expected, TOLERANCE)]
+            assert expected is not None
+            steps = self.slopes[quantity]
+            off = list(takewhile(lambda i: steps[i].is_known and steps[i].differs(expected, TOLERANCE),
+                                 reversed(range(len(steps)))))
             if off:
-                power = self.slopes[quantity][off[0]]
-                assert expected is not None
+                power = steps[off[-1]]
                 way = "grows" if power.value > expected else "dies out"
-                return (f"{quantity} departs from step {off[0]} on: L^({power.value:.2f} +- {power.error:.2f}) and not "
-                        f"L^({expected:g}); what layers add up to {way} with the depth: branches or learning rates of "
+                return (f"{quantity} departs from step {off[-1]} on: L^({power.value:.2f} +- {power.error:.2f}) and "
+                        f"not L^({expected:g}); what layers add up to {way} with the depth: branches or learning rates of "
                         "layers")
         return "no quantity departs from its derived power of the depth"
 

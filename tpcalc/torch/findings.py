@@ -69,13 +69,15 @@ def fitted(sizes: list[int], values: list[list[float]], corrected: bool = False)
     plain = Power(float(slopes.mean()), float(student_error(slopes, (1 + COVERED) / 2)))
     if not corrected or math.isnan(plain.error):
         return plain
-    errors = np.maximum(student_error(logs.T, (1 + COVERED) / 2), LEAST)
+    freedom = logs.size - len(sizes)  # spreads at all sizes are one
+    spread = math.sqrt(float(logs.var(axis=0).sum()) / freedom) * float(student.ppf((1 + COVERED) / 2, freedom))
+    errors = np.full(len(sizes), max(spread, LEAST))
     columns = np.stack([np.log(grown), np.ones(len(grown)), 1 / grown], axis=1) / errors[:, None]
     known = np.diag([0.0, 0.0, 1.0])
-    spread = np.linalg.inv(columns.T @ columns + known)
-    found = spread @ columns.T @ (logs.mean(axis=0) / errors)
+    inverse = np.linalg.inv(columns.T @ columns + known)
+    found = inverse @ columns.T @ (logs.mean(axis=0) / errors)
     left = float(np.sum((columns @ found - logs.mean(axis=0) / errors)**2) + found[2]**2)
-    return Power(float(found[0]), math.sqrt(spread[0, 0] * max(1.0, left / max(1, len(sizes) - 2))))
+    return Power(float(found[0]), math.sqrt(inverse[0, 0] * max(1.0, left / max(1, len(sizes) - 2))))
 
 
 def student_error(values: np.ndarray, level: float) -> np.ndarray:
