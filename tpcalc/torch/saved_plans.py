@@ -43,21 +43,13 @@ def load(path: str | PathLike[str]) -> ModelPlan:
     >>> import os, tempfile, torch
     >>> from torch import nn
     >>> from tpcalc.torch import plan
-    >>> class Net(nn.Module):
-    ...     def __init__(self, depth, n=16):
-    ...         super().__init__()
-    ...         self.emb, self.head = nn.Linear(3, n), nn.Linear(n, 1)
-    ...         self.layers = nn.ModuleList(nn.Sequential(nn.ReLU(), nn.Linear(n, n)) for _ in range(depth))
-    ...     def forward(self, x):
-    ...         x = self.emb(x)
-    ...         for layer in self.layers:
-    ...             x = x + layer(x)
-    ...         return self.head(x)
+    >>> def net(n):
+    ...     return nn.Sequential(nn.Linear(3, n), nn.ReLU(), nn.Linear(n, 1))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "plan.json")
-    ...     plan(Net, dict(depth=4), dict(depth=16)).save(path)
+    ...     plan(net, dict(n=16), dict(n=64)).save(path)
     ...     found = load(path)
-    >>> model = found.apply_(Net(16))
+    >>> model = found.apply_(net(64))
     >>> sorted({group["lr_scale"] for group in found.groups(model, lr=1e-3)})
     [0.25, 1.0]
     """

@@ -35,7 +35,7 @@ from .training_runs import GROUPS, OPTIMIZERS, Data, OfDepth, Optimize, Training
 
 def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, depths: Sequence[int],
              learning_rates: ArrayLike, steps: int, recipes: Sequence[str | Scaling] | None = None,
-             optimizer: str | Optimize = "adamw", seeds: int = 3, base: int | None = None, last: int | None = None,
+             optimizer: str | Optimize | None = None, seeds: int = 3, base: int | None = None, last: int | None = None,
              weight_decay: float = 0.0, executor: Value = None, resume: Value = None,
              progress: Progress | None = None, roles: Mapping[str, str] | None = None,
              unknown: str = "refuse", depth_key: str = "n_layer") -> TransferSweep:
@@ -60,7 +60,8 @@ def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, 
         and a family's.
     optimizer:
         "adamw", "adam", "sgd", or a function of parameter groups that returns one of ``torch.optim``. Groups say rate
-        and weight decay; eps is the function's at the base, and what a recipe makes of it elsewhere.
+        and weight decay; eps is the function's at the base, and what a recipe makes of it elsewhere. None is that of a
+        family, and "adamw" else.
     seeds:
         how many; a seed draws initial values and data.
     base:
@@ -122,6 +123,7 @@ def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, 
         roles = make.told("roles") if roles is None else roles
         unknown = make.told("unknown") if unknown == "refuse" else unknown
         recipes = ("sp", make.recipe) if recipes is None else recipes
+        optimizer = make.optimizer if optimizer is None else optimizer
         make, base = made_by_depth(make, depth_key, base)
     recipes = ("sp", "depth-mup", "completep") if recipes is None else recipes
     for name, value, what in (("make", make, "a function of the depth that returns a torch.nn.Module"),
@@ -141,6 +143,7 @@ def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, 
     require_executor(executor)
     if progress is not None:
         _checks.progress(progress)
+    optimizer = "adamw" if optimizer is None else optimizer
     if not callable(optimizer):
         optimizer = OPTIMIZERS[_checks.choice("optimizer", optimizer, OPTIMIZERS)]
     decay = _checks.nonnegative_number("weight_decay", weight_decay)

@@ -71,6 +71,13 @@ def test_transfer_takes_a_family(tmp_path: Path) -> None:
                          seeds=1, recipes=["sp", "completep"], base=4)
     assert sweep.recipes == ("sp", "completep") and (sweep.losses == alone.losses).all()
     assert (sweep.losses[0, 1] == sweep.losses[1, 1]).all() and (sweep.losses[0, 0] != sweep.losses[1, 0]).all()
+    of_sgd = tpt.plan(models.GPT, base=dict(n_layer=4, n=32), optimizer="sgd")
+    rates = dict(depths=[2], learning_rates=[1e-3], steps=4, seeds=1)
+    found, adamw, said = (tpt.transfer(of_sgd, mean_loss, counting, **rates, **given).losses for given in (
+        {}, {"optimizer": "adamw"}, {"optimizer": "sgd"}))
+    assert (found == said).all() and (found != adamw).all()
+    with pytest.raises(ValueError, match="^optimizer: got 'muon'; expected 'adamw', 'adam', 'sgd'"):
+        tpt.transfer(tpt.plan(models.GPT, base=dict(n_layer=4), optimizer="muon"), mean_loss, counting, **rates)
     with pytest.raises(ValueError, match="^make: got one that is written otherwise"):
         for width in (32, 64):  # what is kept is for one base
             other = tpt.plan(models.GPT, base=dict(n_layer=4, n=width), recipe="completep")
