@@ -10,27 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
 models = pytest.importorskip("support.pytorch.torch_models")
+from support.pytorch.optimizers import Lion, mean_moved  # noqa: E402
 
 SIZES = [(layers, n) for layers in (4, 16) for n in (64, 256)]
-BATCH = torch.randn(16, 5, generator=torch.Generator().manual_seed(1))
-
-
-class Lion(torch.optim.Optimizer):  # type: ignore[misc,name-defined]
-    """As published: w <- (1 - lr decay) w - lr sign(b1 m + (1 - b1) g), m <- b2 m + (1 - b2) g."""
-
-    def __init__(self, params: Any, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
-                 weight_decay: float = 0.0) -> None:
-        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
-
-    @torch.no_grad()  # type: ignore[misc]
-    def step(self, closure: Any = None) -> None:
-        for group in self.param_groups:
-            one, two = group["betas"]
-            for p in (p for p in group["params"] if p.grad is not None):
-                m = self.state[p].setdefault("m", torch.zeros_like(p))
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.sub_((m * one + p.grad * (1 - one)).sign(), alpha=group["lr"])
-                m.mul_(two).add_(p.grad, alpha=1 - two)
 
 
 def net(n_layer: int, n: int) -> Any:
@@ -49,33 +31,10 @@ def plan_of(model: Any) -> Any:
     return PLANS[len(model.layers), model.out.in_features]
 
 
-def moved(model: Any, trainer: Any, steps: int) -> float:
-    """By how much training changes outputs, root mean square."""
-    before = model(BATCH).detach()
-    for _ in range(steps):
-        trainer.zero_grad()
-        (model(BATCH) - 1).square().mean().backward()
-        trainer.step()
-    return float((model(BATCH).detach() - before).square().mean().sqrt())
-
-
-def mean_moved(make: Any, optimizer: Any, steps: int) -> list[float]:
-    """At every size, over initializations."""
-    found = []
-    for layers, n in SIZES:
-        total = 0.0
-        for seed in range(4):
-            torch.manual_seed(seed)
-            model = make(layers, n)
-            total += moved(model, optimizer(model), steps)
-        found.append(total / 4)
-    return found
-
-
 def test_updates_of_all_sizes_change_outputs_alike() -> None:
-    right = mean_moved(planned, lambda model: Lion(plan_of(model).groups(model, lr=1e-4)), 3)
+    right = mean_moved(planned, lambda model: Lion(plan_of(model).groups(model, lr=1e-4)), SIZES, 3)
     assert max(right) < 1.5 * min(right), right
-    wrong = mean_moved(net, lambda model: Lion(model.parameters()), 3)
+    wrong = mean_moved(net, lambda model: Lion(model.parameters()), SIZES, 3)
     assert max(wrong) > 3 * min(wrong), wrong
 
 

@@ -21,7 +21,10 @@ from ..tune.named import POST_NORM, NamedRecipe, width_of
 from ..tune.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
 from .roles import Parameter
 
-OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon")
+ADJUSTED = {f"muon-{mode}": factor for mode, factor in (("original", named_recipe("muon").factor), (
+    "match_rms_adamw", named_recipe("muon-unit-rms").factor))}  # torch.optim.Muon, by its adjust_lr_fn
+LIKE = {"adafactor": "lion", "soap": "adamw"}  # whose powers of the depth they have: directions of a fixed size
+OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon", *ADJUSTED, *LIKE)
 ORTHOGONALIZED = ("hidden", "branch output", "router", "expert", "token mixing")
 SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
 ZERO = sp.Integer(0)
@@ -51,11 +54,22 @@ def gradient_degree(optimizer: str) -> sp.Expr:
     return direction_power(optimizer, sp.Integer(1), sp.Integer(1))
 
 
+def is_muon(optimizer: str) -> bool:
+    """Do orthogonal directions move matrices of layers?"""
+    return optimizer == "muon" or optimizer in ADJUSTED
+
+
+def owns_of(optimizer: str) -> tuple[str, ...]:
+    """Whose directions move parameters: matrices of layers first, and all others."""
+    return (SIGN, "adamw") if is_muon(optimizer) else (LIKE.get(optimizer, optimizer),)
+
+
 def optimizer_of_role(parameter: Parameter, optimizer: str) -> str:
-    """Whose directions move this parameter: Muon takes the matrices of layers, and AdamW all others."""
-    if optimizer != "muon":
-        return optimizer
-    return SIGN if parameter.in_layers and parameter.role in ORTHOGONALIZED else "adamw"
+    """Whose directions move this parameter: Muon takes the matrices of layers, and AdamW all others. torch's takes no
+    weights of three dimensions and more, which AdamW has then."""
+    orthogonal = parameter.in_layers and parameter.role in ORTHOGONALIZED and (
+        optimizer not in ADJUSTED or len(parameter.shape) == 2)
+    return owns_of(optimizer)[0 if orthogonal else -1]
 
 
 @lru_cache(maxsize=None)
@@ -126,7 +140,7 @@ def assumed(name: str | Scaling, optimizer: str) -> list[str]:
     """What a plan assumes of the weight decay and of eps, a sentence each."""
     entry = named_recipe(name)
     said = [assumed_of_decay(entry, optimizer)]
-    for own in dict.fromkeys((optimizer,) if optimizer != "muon" else (SIGN, "adamw")):
+    for own in owns_of(optimizer):
         found = layer_settings(name, optimizer, own)
         if any(map(found.without_decay.outgrown, found.names)):
             said.append(f"eps of {entry.name!r} falls less than gradients do, and outgrows them from a depth on that "
@@ -190,6 +204,11 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
     grows less, updates outgrow initial products, which are the smaller for it.
     """
     use, own = parameter.use, optimizer_of_role(parameter, optimizer)
+    if optimizer == "soap" and parameter.is_matrix and not use.fan_in == use.fan_out == 1:
+        raise NotCovered(f"{parameter.pattern}: got a matrix that grows with the width, with soap, whose steps go with "
+                         "the width as Muon's do while gradients have a fixed rank, and as Adam's do where it is full; "
+                         "expected models of one width")
+    factor = ADJUSTED.get(optimizer, factor)
     uniform = {use.fan_in, use.fan_out} <= {1, width}
     alike = use.fan_in == use.fan_out and (len(parameter.grows) > 2 or len(set(parameter.grows)) < 2)
     if factor is not None and own == SIGN and not alike:
@@ -203,8 +222,8 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
             name = "n" if uniform else size
             powers, growth[name] = powers.times(_in(name, each)), grown
     if factor is not None and own == SIGN and growth:
-        power, growth["n"] = width_of(factor), width
-        powers = powers.times(_in("n", {"lr": -power, "decay": power}))
+        power, size = width_of(factor), "n" if uniform else "fan_in"
+        powers, growth[size] = powers.times(_in(size, {"lr": -power, "decay": power})), use.fan_in
     if shared_eps and own in ADAMS and width != 1:
         powers, growth["n"] = replace(powers, eps={"n": _width_powers(1, False, own)["eps"]}), width
     return powers, growth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from math import prod
 from types import MappingProxyType
@@ -16,8 +16,8 @@ from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold, gradient_degree, one_eps,
-    optimizer_of_role, width_growths)
+    ADAMS, ADJUSTED, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold, gradient_degree,
+    is_muon, one_eps, optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles
@@ -32,6 +32,12 @@ GAUGE = ("the multiplier is made a part of the parameter, whose gradients are th
 WIDTH_REASON = ("a perceptron that is muP sets this for it, as {}: by fan-in, which grows by {:.6g}, and fan-out, "
                 "which grows by {:.6g}")
 FORWARD = "the forward pass multiplies its product by a number that grows by {:.6g}; it is taken back"
+RELATIVE = ("steps of Adafactor are its rate times the size of the parameter, which has the factor of its initial size "
+            "already; the learning rate leaves it out")
+FLOOR = (1e-18, 1e-3)  # Adafactor's eps: beside gradients, the least whose square is a float32; and the least size
+STEPS = ("Adafactor's steps are relative: the plan's groups say relative_step=False, scale_parameter=True, and eps, of "
+         "which the second, the least size, goes with initial sizes; torch's takes a learning rate of 1/step^(1/2) at "
+         "most, which undoes factors once the learning rate of a group is above it")
 HEAD = "as the head it meets a number that grows by {:.6g} and as the embedding one that grows by {:.6g}"
 
 
@@ -71,6 +77,11 @@ class PlanEntry:
         powers = [(size.replace("_", "-"), self.powers.of(SETTINGS[name], size)) for size in self.growth]
         return " ".join(f"{base}^{power}" if power.is_Integer and power >= 0 else f"{base}^({power})"
                         for base, power in powers if power != 0) or "1"
+
+    def moved(self, optimizer: str) -> float:
+        """The factor of what multiplies the optimizer's direction: the learning rate's, and with Adafactor that of the
+        parameter's own size."""
+        return self.factor("lr") * (self.factor("init") if optimizer == "adafactor" else 1.0)
 
     @property
     def why(self) -> str:
@@ -146,7 +157,8 @@ class Plan(Short, Tabled):
             Muon's groups; None is ``lr``.
 
         Returns a list of dictionaries with "params", "lr", "lr_scale", its factor relative to the base's,
-        "weight_decay", "role", and "eps" for Adam; with Muon there is "use_muon" besides. Raises ``ValueError`` for a
+        "weight_decay", "role", and "eps" for Adam; with Muon there is "use_muon" besides, and settings of their own
+        for torch's Muon and Adafactor. Raises ``ValueError`` for a
         model that is not the target's: other parameters, or shapes; and for settings that the optimizer does not have.
         """
         self._require_target(model)
@@ -154,6 +166,9 @@ class Plan(Short, Tabled):
         if decay and self.optimizer == "adam":
             raise ValueError(f"weight_decay: got {weight_decay} with adam, whose steps do not keep it visible at any "
                              "power of the depth; expected 0, or a plan for an optimizer whose decay is decoupled")
+        if decay and self.optimizer == "adafactor":
+            raise ValueError(f"weight_decay: got {weight_decay} with adafactor, of which transformers' decays by it "
+                             "times the size of the weight, and torch's does not; expected 0")
         if eps is not None and not any(entry.optimizer in ADAMS for entry in self.entries):
             raise ValueError(f"eps: got {eps!r}; {self.optimizer} has none; expected None")
         muon_rate = muon_rate_of(self, muon_lr)
@@ -163,14 +178,19 @@ class Plan(Short, Tabled):
             entry = self.entry(name)
             if not getattr(parameter, "requires_grad", True):
                 continue
-            own = base_rate({"use_muon": self.optimizer == "muon" and entry.optimizer == SIGN}, rate, muon_rate)
+            own = base_rate({"use_muon": is_muon(self.optimizer) and entry.optimizer == SIGN}, rate, muon_rate)
             settings: Fields = {
                 "lr": own * entry.factor("lr"), SCALE: entry.factor("lr"),
                 "weight_decay": decay * entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0}
             if entry.optimizer in ADAMS:
                 settings["eps"] = base_eps * entry.factor("eps")
-            if self.optimizer == "muon":
+            if is_muon(self.optimizer):
                 settings["use_muon"] = entry.optimizer == SIGN
+            if self.optimizer in ADJUSTED and entry.optimizer == SIGN:
+                settings["adjust_lr_fn"] = self.optimizer.partition("-")[2]
+            if self.optimizer == "adafactor":
+                settings.update(eps=(FLOOR[0], FLOOR[1] * entry.factor("init")), relative_step=False,
+                                scale_parameter=True)
             settings["role"] = entry.parameter.role
             groups.setdefault(tuple(settings.items()), {"params": [], **settings})["params"].append(parameter)
         return list(groups.values())
@@ -269,7 +289,9 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         muP in width and has one exponent for all matrices, or powers of L for "branch", "*" and "last".
     optimizer:
         "sgd", "momentum", "adam", "adamw", "lion" with its decoupled weight decay, or "muon" for the matrices of layers
-        with AdamW for the rest.
+        with AdamW for the rest: a Muon whose updates have spectral norm 1. "muon-original" and "muon-match_rms_adamw"
+        are torch.optim.Muon by its adjust_lr_fn. "adafactor" moves weights relative to their sizes (without
+        scale_parameter it is "lion"); "soap" is for one width.
     forward:
         "gauge" makes the branch multiplier a part of the last matrix of a branch; "multiplier" leaves it to the forward
         pass.
@@ -320,7 +342,14 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
         if parameter.role == "tied" and use.forward != use.at_head:
             steps.append(PowerStep(HEAD.format(use.at_head, use.forward), "", Powers({"head": 1})))
             growth["head"] = use.forward / use.at_head
-        entries.append(PlanEntry(parameter, own, tuple(steps), Frozen(growth)))
-    said = [*assumed(recipe, optimizer), *((CLIPPING,) if clips else ()), *notes]
+        entry = PlanEntry(parameter, own, tuple(steps), Frozen(growth))
+        if optimizer == "adafactor":
+            steps.append(PowerStep(RELATIVE, "", Powers(
+                lr={size: -power for size, power in entry.powers.init.items()},
+                decay={size: -power for size, power in (entry.powers.decay or {}).items()})))  # which groups refuse
+            entry = replace(entry, steps=tuple(steps))
+        entries.append(entry)
+    own_notes = *((STEPS,) if optimizer == "adafactor" else ()), *((CLIPPING,) if clips else ())
+    said = [*assumed(recipe, optimizer), *own_notes, *notes]
     return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
                 tuple(said))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from .. import _checks
 from .._types import Fields, Value
+from .classes import require_optimizer
+from .factors import is_muon
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -46,7 +48,7 @@ def muon_rate_of(plan: Plan, muon_lr: object) -> float | None:
     """Muon's rate at the base, None where it is that of the other groups; ``ValueError`` in other plans."""
     if muon_lr is None:
         return None
-    if plan.optimizer != "muon":
+    if not is_muon(plan.optimizer):
         raise ValueError(f"muon_lr: got {muon_lr!r}, and the plan is for {plan.optimizer}; expected None, or a plan "
                          "for optimizer='muon'")
     return _checks.nonnegative_number("muon_lr", muon_lr)
@@ -55,7 +57,9 @@ def muon_rate_of(plan: Plan, muon_lr: object) -> float | None:
 def base_rates(plan: Plan, optimizer: Value) -> dict[str, float]:
     """What all groups say that the base's learning rate is: "lr", and "muon_lr" for those of Muon."""
     found: dict[str, float] = {}
-    for group in groups_of(plan, optimizer):
+    groups = groups_of(plan, optimizer)
+    require_optimizer(plan.optimizer, optimizer)
+    for group in groups:
         rate, name = float(group["lr"]), "muon_lr" if group.get("use_muon") else "lr"
         said = found.setdefault(name, rate / group[SCALE])
         if not math.isclose(said, rate / group[SCALE], rel_tol=SAME):

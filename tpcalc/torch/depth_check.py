@@ -20,7 +20,7 @@ from ..scaling import Scaling
 from ..results import Run
 from .families import of_family
 from .findings import Finding, Power, fitted
-from .judging import NAMES, Measure, expected_of
+from .judging import Measure, expected_of
 from .live_layers import StreamLocations, observed
 from .measuring import Make, MakeOptimizer, Script, settings_of
 from .reading.claims import rms_of
@@ -239,12 +239,12 @@ def _effect(change: Tensor, gradient: Tensor | None, x: Tensor, slope: Tensor | 
     return abs(float((change * gradient).sum())) / max(float(slope.norm() * x.norm()), LEAST)
 
 
-def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | None]:
+def _derived(recipe: str | Scaling | None, optimizer: str | None) -> dict[str, float | None]:
     """Powers of the depth: those of stable, nontrivial training; of branches and updates those of the recipe."""
     stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
     if recipe is None:
         return stable
-    given = expected_of(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)[True]
+    given = expected_of(recipe, optimizer or "signsgd", optimizer is not None)[True]
     return {**stable, "branch": given.branch, "effect": given.update}
 
 

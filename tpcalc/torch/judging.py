@@ -12,7 +12,7 @@ import sympy as sp
 from ..verdicts import classify
 from ..verdicts.advice import BEST
 from ..verdicts.crossover import crossover
-from ..groups.factors import layer_settings, name_in, settable
+from ..groups.factors import layer_settings, name_in, owns_of, settable
 from ..scaling import Scaling
 from ..training.settings import Settings
 from .findings import UNKNOWN, Finding, Power, branch_cause, fitted, update_cause
@@ -24,8 +24,6 @@ FELT = 0.03       # eps beside the root mean square of a gradient, from which on
 STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
 SEEDS, CONFIRMED = 3, 8  # initializations; findings are of as many as the second
 BRANCH, UPDATE = "branch, power of the depth", "update, power of the depth"
-NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
-         "Lion": "lion"}
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
@@ -94,8 +92,8 @@ class Measure:
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         own = self.script.optimizer_name
-        name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        said = None if recipe is None else expected_of(recipe, name, own in NAMES)
+        name = own or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
+        said = None if recipe is None else expected_of(recipe, name, own is not None)
         given = {p: None if said is None else said[groups[p].ends] for p in patterns}
         found, left = list(self._blown_up(runs, sizes)), [
             f"{name}: several layers use it, and what one of them changes is not measured"
@@ -254,7 +252,7 @@ def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict
     Raises ``ValueError`` for a published recipe that is not for this optimizer.
     """
     entry = settable(name)
-    given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, optimizer)
+    given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, owns_of(optimizer)[0])
     return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
 
 

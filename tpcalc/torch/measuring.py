@@ -17,6 +17,7 @@ from torch.nn import Module as Model
 
 from .. import _checks
 from ..errors import NotCovered
+from ..groups.classes import name_of
 from ..groups.names import plain_name
 from .live_layers import ActsAt, LiveLayers, StreamLocations, live_layers, observed
 from .reading.claims import rms_of
@@ -48,15 +49,15 @@ def settings_of(optimizer: torch.optim.Optimizer, model: Model) -> dict[int, Map
 
 @dataclass(frozen=True)
 class Script:
-    """What a training script builds, trains with, on what; live: the layers of its models; optimizer_name: the class of
-    its optimizers."""
+    """What a training script builds, trains with, on what; live: the layers of its models; optimizer_name: as which
+    optimizer of plans its own moves weights, None for one that is not known."""
 
     make: Make
     optimizer: MakeOptimizer
     loss: Loss
     batch: object
     live: LiveLayers
-    optimizer_name: str
+    optimizer_name: str | None
 
     @classmethod
     def of(cls, make: Make, optimizer: MakeOptimizer, loss: Loss | None, batch: object, small: Mapping[str, object],
@@ -70,7 +71,7 @@ class Script:
         model = build(make, small, seed=0)
         batch, loss = drawn_batch(model) if batch is None else batch, mean_square if loss is None else loss
         live = live_layers(make, small, large, loss, batch, depth_key)
-        return cls(make, optimizer, loss, batch, live, type(optimizer(model)).__name__)
+        return cls(make, optimizer, loss, batch, live, name_of(optimizer(model)))
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,10 @@ def _stepped(model: Model, trainer: torch.optim.Optimizer, pushes: Mapping[str, 
     for name, p in moved.items():
         p.grad = pushes[name].clone()
     trainer.step()
+    if all(torch.equal(p, before[name]) for name, p in moved.items()):  # SOAP's first step fills its state
+        for name, p in moved.items():
+            p.grad = pushes[name].clone()
+        trainer.step()
     return {name: FirstStep(before[name], pushes[name], p.detach() - before[name], settings[id(p)])
             for name, p in moved.items()}
 

@@ -14,7 +14,7 @@ from .._types import Fields
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.factors import (
-    SIGN, checked_optimizer, is_last, layer_settings, name_in, settable)
+    checked_optimizer, is_last, layer_settings, name_in, owns_of, settable)
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..scaling import Scaling
@@ -156,8 +156,7 @@ def _of_target(make: Make, base: Config, target: Config, recipe: str | Scaling, 
                                  "modules that return branches, or forward='gauge'")
     result = plan_of_roles(told.roles, recipe, optimizer, forward, told.returning if forward == "multiplier" else {},
                            told.notes)
-    own = SIGN if optimizer == "muon" else optimizer
-    power = float(layer_settings(recipe, optimizer, own).branch)
+    power = float(layer_settings(recipe, optimizer, owns_of(optimizer)[0]).branch)
     made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
     if sum(map(prod, found.shapes.values())) > LARGEST:
         return made
@@ -184,7 +183,7 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
         given = layer_settings(recipe, made.optimizer, entry.optimizer)
         return ExpectedPowers(given, name_in(given, is_last(entry.parameter))).update
 
-    found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1).claims(batch)
+    found = UpdateClaims(pair, made.entry, expected, made.roles.width != 1, made.optimizer).claims(batch)
     require(found)
     return replace(made, reading=replace(made.reading, claims=(*made.reading.claims, *found)))
 

@@ -86,6 +86,7 @@ def starts_of(script: TrainingScript, depths: Sequence[int], seeds: int) -> Star
                              "that draws values from torch's generator, without a seed of its own, data that differ "
                              "by seed, or seeds=1")
     eps = trainer.defaults.get("eps")
+    eps = eps if isinstance(eps, float) else None  # Adafactor has a pair
     return Starts(draws or elsewhere, inputs, law_of(trainer), type(trainer).__name__, eps, starts, batches)
 
 

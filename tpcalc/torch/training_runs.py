@@ -14,8 +14,8 @@ from torch.nn import Module as Model
 
 from .._checks import short
 from .._types import Fields
+from ..groups.classes import name_of
 from .begun import GENERATOR, Begun
-from .judging import NAMES
 from .model_plan import ModelPlan
 from .streams import Loss, build
 
@@ -108,12 +108,12 @@ def _settings(groups: Sequence[Fields]) -> dict[int, Fields]:
 
 def law_of(trainer: torch.optim.Optimizer) -> str | None:
     """The optimizer's name in plans, or None for one that plans do not know."""
-    name = NAMES.get(type(trainer).__name__)
-    if type(trainer).__name__ == "RAdam":  # its first updates are those of SGD
+    name = name_of(trainer)
+    if type(trainer).__name__.startswith("RAdam"):  # its first updates are those of SGD
         return None
     if name == "adam" and all(group.get("decoupled_weight_decay") for group in trainer.param_groups):
         return "adamw"
-    return "momentum" if name == "sgd" and any(group["momentum"] for group in trainer.param_groups) else name
+    return "momentum" if name == "sgd" and any(group.get("momentum") for group in trainer.param_groups) else name
 
 
 def plain_groups(model: Model, rate: float, weight_decay: float) -> list[Fields]:

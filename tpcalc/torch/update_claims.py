@@ -39,11 +39,12 @@ ENTRY = "what enters the layers is as large in the target as in the base"
 class UpdateClaims:
     """Claims on base and target. pair: seed -> the two models, with the plan's initial sizes; entry: name of a
     parameter -> what the plan sets; expected: entry -> the power of the depth of what one update changes, None where
-    the recipe says none; widens: whether the width grows."""
+    the recipe says none; widens: whether the width grows; optimizer: the plan's."""
 
     def __init__(self, pair: Callable[[int], tuple[Model, Model]], entry: Callable[[str], PlanEntry],
-                 expected: Callable[[PlanEntry], float | None], widens: bool) -> None:
+                 expected: Callable[[PlanEntry], float | None], widens: bool, optimizer: str) -> None:
         self.pair, self.entry, self.expected, self.widens = pair, entry, expected, widens
+        self.optimizer = optimizer
         self.entries: dict[str, PlanEntry] = {}
         self.about: dict[str, str] = {}
 
@@ -118,7 +119,7 @@ class UpdateClaims:
                 continue
             pattern = local.patterns[name]
             size, degree = float(slope.norm()) / scale * _of_output(local, name), _degree(entry.optimizer)
-            rate = entry.factor("lr") if is_target else 1.0
+            rate = entry.moved(self.optimizer) if is_target else 1.0
             size = rate * size * (size if degree else _aligned(push, entry.optimizer == SIGN))
             found[pattern].append((size, size * local.grown.get(name, 1.0)**(1 + degree)))
             self.entries[pattern] = entry
