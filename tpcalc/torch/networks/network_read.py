@@ -18,7 +18,7 @@ from .functions import Phi
 from ..reading.network import RecordedNetwork
 from .outside import after_stream, before_stream
 from ..reading.roles import Role
-from ..reading.stream import Stream
+from ..reading.stream import ResidualStream
 
 Starred = Callable[[str], str]
 TRAINED = "their training, which train_embedding_readout=True has"
@@ -91,7 +91,7 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
         name: ", ".join(patterns) for name, patterns in sorted(names.items())}, multipliers, tuple(left))
 
 
-def _one_stream(recorded: RecordedNetwork, inside: set[int]) -> Stream:
+def _one_stream(recorded: RecordedNetwork, inside: set[int]) -> ResidualStream:
     """The stream, of which every branch is a layer, or half of one, and reads it where the one before has added."""
     stream = recorded.streams[0]
     if len(recorded.streams) != 1 or not stream.branches:

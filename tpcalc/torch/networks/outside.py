@@ -10,13 +10,13 @@ from ..reading.kinds_of_ops import MOVES, SUMS
 from ..reading.network import RecordedNetwork
 from ..reading.roles import Role
 from .segments import Segment, factor_between
-from ..reading.stream import Stream
+from ..reading.stream import ResidualStream
 from ..reading.tape import Op
 
 HOW = {"gather": "rows looked up"}
 
 
-def before_stream(recorded: RecordedNetwork, stream: Stream) -> list[str]:
+def before_stream(recorded: RecordedNetwork, stream: ResidualStream) -> list[str]:
     """What stands in front of the stream besides matrices and sums, a sentence each."""
     found = []
     for op in recorded.tape.ops:
@@ -30,7 +30,7 @@ def before_stream(recorded: RecordedNetwork, stream: Stream) -> list[str]:
     return found
 
 
-def after_stream(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: Stream) -> tuple[Phi, list[str]]:
+def after_stream(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: ResidualStream) -> tuple[Phi, list[str]]:
     """The activation that the readout acts on, and what else stands behind the stream, a sentence each."""
     tape, x = recorded.tape, stream.path.values[stream.last + 1]
     matrices = {use.op.index for use in recorded.uses if use.how == "matrix"}
