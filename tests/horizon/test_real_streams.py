@@ -61,6 +61,17 @@ def test_stochastic_descent(kind: str, peak: float) -> None:
     assert abs(np.mean(squares) - found.risk) < 3 * error + found.error_estimate < 0.35 * found.risk
 
 
+def test_what_is_left_out_is_within_the_estimate() -> None:
+    """Rates like 1/t weigh tangent kernels by the logarithm of time: real networks are above, by less than is said."""
+    teacher, seeds, at = np.array([1.0, 0.0, 0.0]), 400, np.arange(512)
+    theory = horizon(np.eye(3), teacher, 0.5)
+    rates = 0.05 / (1 + 0.05 * theory._descent.fastest * at)
+    found = theory.risk(rates, 4, 512)
+    squares = np.sum((descend(32, teacher, 0.5, rates, 4, seeds, np.random.default_rng(3)) - teacher) ** 2, axis=1)
+    error = np.std(squares) / np.sqrt(seeds)
+    assert 3 * error < np.mean(squares) - found.risk < found.error_estimate
+
+
 def test_one_layer_is_linear_regression() -> None:
     """Of one layer the recursion is exact, at rates that are not small."""
     from tpcalc.kernels.stochastic_descent import descend as recursion
