@@ -79,8 +79,8 @@ class DepthCheck(Short, Tabled):
                 power = steps[off[-1]]
                 way = "grows" if power.value > expected else "dies out"
                 return (f"{quantity} departs from step {off[-1]} on: L^({power.value:.2f} +- {power.error:.2f}) and "
-                        f"not L^({expected:g}); what layers add up to {way} with the depth: branches or learning rates "
-                        "of layers")
+                        f"not L^({expected:g}); what layers add up to {way} with the depth: branches or learning "
+                        "rates of layers")
         return "no quantity departs from its derived power of the depth"
 
     @property
