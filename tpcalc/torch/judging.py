@@ -22,7 +22,7 @@ TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
 STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
-SEEDS, CONFIRMED = 3, 8  # initializations; findings are of as many as the second
+SEEDS, CONFIRMED = 3, 12  # initializations; findings are of as many as the second
 BRANCH, UPDATE = "branch, power of the depth", "update, power of the depth"
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
