@@ -44,7 +44,7 @@ def name_of(optimizer: Value) -> str | None:
     return name
 
 
-def require_optimizer(planned: str, optimizer: Value) -> None:
+def require_planned(planned: str, optimizer: Value) -> None:
     """Raise ``ValueError`` for an optimizer that is known to move weights otherwise than that of a plan."""
     groups, title = optimizer.param_groups, type(optimizer).__name__
     for group in groups:

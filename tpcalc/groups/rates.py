@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import _checks
 from .._types import Fields, Value
-from .classes import require_optimizer
+from .classes import require_planned
 from .factors import is_muon
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def base_rates(plan: Plan, optimizer: Value) -> dict[str, float]:
     """What all groups say that the base's learning rate is: "lr", and "muon_lr" for those of Muon."""
     found: dict[str, float] = {}
     groups = groups_of(plan, optimizer)
-    require_optimizer(plan.optimizer, optimizer)
+    require_planned(plan.optimizer, optimizer)
     for group in groups:
         rate, name = float(group["lr"]), "muon_lr" if group.get("use_muon") else "lr"
         said = found.setdefault(name, rate / group[SCALE])

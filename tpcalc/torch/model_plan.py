@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from os import PathLike
-from typing import Iterable, Mapping
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from ..groups.plan import PlanEntry
 from .reading.building import Config, Make
 from .reading.reading import Reading
 from .streams import build
+
+if TYPE_CHECKING:
+    from .schedules import PlanScheduler
 
 CARRIED = "_tpcalc_plan"  # the attribute of a module that carries a plan
 SHOWN = ("init", "lr", "eps", "weight_decay", "forward")
@@ -90,6 +93,17 @@ class ModelPlan(Plan):
         """
         require_none(model)
         return self.multiplied_(self.init_(model, seed))
+
+    def scheduler(self, optimizer: Value, make: Callable[[torch.optim.Optimizer], Value]) -> PlanScheduler:
+        """The scheduler that ``make`` returns, of the base's learning rate; groups follow with their factors.
+
+        optimizer: with the plan's groups; make: a function of an optimizer with one group of the base's rate. So
+        schedulers with a rate of their own, such as ``max_lr``, ``eta_min`` or ``min_lr``, keep a plan. What is
+        returned has ``step``, ``get_last_lr``, ``state_dict`` and ``load_state_dict``. Raises ``ValueError`` for groups
+        that are not the plan's, and for a ``make`` that returns no scheduler of what it is given.
+        """
+        from .schedules import PlanScheduler
+        return PlanScheduler(self, optimizer, make)
 
     def init_(self, model: Model, seed: int = 0) -> Model:
         """Give every parameter the size that it has in the base, times its factor; in place, and returns the model.
