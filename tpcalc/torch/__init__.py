@@ -15,4 +15,5 @@ from .saved_plans import load as load  # noqa: E402
 from .auditing import ModelAudit as ModelAudit, audit as audit  # noqa: E402
 from .depth_check import DepthCheck as DepthCheck, depth_check as depth_check  # noqa: E402
 from .sweep import TransferSweep as TransferSweep  # noqa: E402
+from .callbacks import callback as callback  # noqa: E402
 from .transferring import transfer as transfer  # noqa: E402

@@ -25,7 +25,7 @@ class _BaseGroup(torch.optim.Optimizer):  # type: ignore[misc]
         """Nothing; schedulers count that it was called."""
 
 
-class PlanScheduler:
+class PlanScheduler(torch.optim.lr_scheduler.LRScheduler):  # type: ignore[misc]
     """A scheduler for an optimizer with a plan's groups, as ``ModelPlan.scheduler`` returns it: what it wraps sets the
     base's rate, and groups have that times their factors. Muon's rate stays the same multiple of the others.
 
@@ -33,6 +33,7 @@ class PlanScheduler:
     """
 
     def __init__(self, plan: ModelPlan, optimizer: Value, make: Callable[[torch.optim.Optimizer], Value]) -> None:
+        # not that of its class, by which trainers know schedulers: it would set rates itself
         _checks.function("make", make, "a function of an optimizer that returns a scheduler", optional=False)
         rates = plan.check(optimizer)
         lr = rates.get("lr") or rates["muon_lr"]
