@@ -14,6 +14,7 @@ from support.pytorch import optimizers as made  # noqa: E402
 from support.pytorch.optimizers import mean_moved  # noqa: E402
 from tpcalc.errors import NotCovered  # noqa: E402
 from tpcalc.groups.classes import name_of  # noqa: E402
+from tpcalc.groups.factors import width_growths  # noqa: E402
 
 Adafactor, Muon = torch.optim.Adafactor, torch.optim.Muon
 SIZES = [(layers, n) for layers in (4, 16) for n in (64, 256)]
@@ -225,3 +226,50 @@ def test_what_undoes_a_plan_is_refused() -> None:
     with pytest.raises(ValueError, match="^eps: got 1e-06; adafactor has none"):
         tpt.plan(models.GPT, dict(n_layer=2), dict(n_layer=4), optimizer="adafactor").groups(
             models.GPT(4), lr=1e-3, eps=1e-6)
+
+
+class Inner(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """Blocks of three matrices, the middle one between ``inner`` coordinates."""
+
+    def __init__(self, n: int, inner: int) -> None:
+        super().__init__()
+        self.emb, self.head = torch.nn.Linear(3, n), torch.nn.Linear(n, 1)
+        self.h = torch.nn.ModuleList(torch.nn.Sequential(
+            torch.nn.Linear(n, inner), torch.nn.ReLU(), torch.nn.Linear(inner, inner), torch.nn.ReLU(),
+            torch.nn.Linear(inner, n)) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        x = self.emb(x)
+        for block in self.h:
+            x = x + block(x)
+        return self.head(x)
+
+
+def test_a_factor_of_updates_goes_with_the_matrix_that_has_it() -> None:
+    """Of a matrix that grows by another factor than the width, and of one whose dimensions do, none is known."""
+    small, large = dict(n=32, inner=32), dict(n=64, inner=96)
+    with pytest.raises(NotCovered, match="^h.*.0.weight: got the shape .*alike, with muon-original updates that are"):
+        tpt.plan(Inner, small, large, optimizer="muon-original")
+    parameter = tpt.plan(Inner, small, large, optimizer="muon").entry("h.0.2.weight").parameter
+    powers, growth = width_growths(parameter, "muon-match_rms_adamw", 2.0)
+    for name, power in (("lr", -0.5), ("decay", 0.5)):
+        assert np.prod([grown**float(powers.of(name, size)) for size, grown in growth.items()]
+                       ) == pytest.approx(3**power)
+
+
+def test_a_llama_with_adafactor() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(num_hidden_layers=4, hidden_size=32, intermediate_size=64, vocab_size=101,
+                                      num_attention_heads=2, bos_token_id=0, eos_token_id=0)
+    family = tpt.plan(config, recipe="depth-mup", optimizer="adafactor")
+    trainer = family.trainer(hugging_face)
+    model = family(num_hidden_layers=8)
+    optimizer, tokens, losses = trainer(model), torch.arange(32).reshape(2, 16), []
+    for _ in range(8):
+        optimizer.zero_grad()
+        losses.append(model(tokens, labels=tokens).loss)
+        losses[-1].backward()
+        optimizer.step()
+    assert family.at(num_hidden_layers=8).check(optimizer)["lr"] == pytest.approx(1e-3) and losses[-1] < losses[0]
+    found = tpt.audit(family, trainer, depth_key="num_hidden_layers")
+    assert found.ok, str(found)

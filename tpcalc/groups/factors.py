@@ -213,8 +213,8 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
     alike = use.fan_in == use.fan_out and (len(parameter.grows) > 2 or len(set(parameter.grows)) < 2)
     if factor is not None and own == SIGN and not alike:
         raise NotCovered(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow "
-                         "alike, with a recipe that multiplies updates by a factor of them; expected matrices of "
-                         "layers that grow as a whole")
+                         f"alike, with {optimizer} updates that are multiplied by a factor of them; expected matrices "
+                         "of layers that grow as a whole")
     powers, growth = Powers(), dict[str, float]()
     for size, grown, each in zip(("fan_in", "fan_out"), (use.fan_in, use.fan_out),
                                  _fan_powers(parameter, own, use.fan_out >= use.fan_in)):

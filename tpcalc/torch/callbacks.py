@@ -141,9 +141,10 @@ def _named(sizes: dict[str, float]) -> dict[str, float]:
 def _of_package(package: str, name: str, extra: str) -> Value:
     """The class of a trainer's callbacks; raises ``MissingExtra``."""
     try:
-        return getattr(import_module(package), name)
+        module = import_module(package)
     except ImportError:
         raise MissingExtra(package.partition(".")[0], extra, f"callback(trainer={extra!r})") from None
+    return getattr(module, name)
 
 
 def _hugging_face(watch: PlanWatch) -> Value:
