@@ -163,7 +163,8 @@ def test_depth_checks_find_the_stream_too() -> None:
     found = tpt.depth_check(build, optimizer, batch=BATCH, **options)
     assert found.verdict == "no quantity departs from its derived power of the depth"
     plain = tpt.depth_check(build, lambda model: torch.optim.Adam(model.parameters()), batch=BATCH, **options)
-    assert plain.verdict.startswith("effect departs from step 0 on")
+    assert {one.pattern for one in plain.findings} >= {"r.* (r.0, r.2, ...)"} and not plain.ok, plain.verdict
+    assert "the learning rate of layers lacks a factor" in plain.verdict
 
 
 class Odd(usual.ResMLP):  # type: ignore[misc,name-defined]
