@@ -257,6 +257,21 @@ def test_a_factor_of_updates_goes_with_the_matrix_that_has_it() -> None:
                        ) == pytest.approx(3**power)
 
 
+@pytest.mark.parametrize("optimizer", ["adafactor", "muon-match_rms_adamw"])
+def test_a_plan_in_a_file_sets_the_same_groups(optimizer: str, tmp_path: Any) -> None:
+    plan, model = tpt.plan(models.GPT, dict(n_layer=2), dict(n_layer=4, n=64), optimizer=optimizer), models.GPT(4, 64)
+    plan.save(tmp_path / "plan.json")
+    found, wanted = ([{**one, "params": 0} for one in each.groups(model, lr=1e-3)]
+                     for each in (tpt.load(tmp_path / "plan.json"), plan))
+    assert found == wanted
+
+
+@pytest.mark.parametrize("optimizer", ["adafactor", "soap", "muon-original"])
+def test_recipes_that_were_published_for_others_are_refused(optimizer: str) -> None:
+    with pytest.raises(ValueError, match=f"^optimizer: got '{optimizer}', for which 'completep' was not published"):
+        tpt.plan(net, dict(n_layer=2), dict(n_layer=4), recipe="completep", optimizer=optimizer)
+
+
 def test_a_llama_with_adafactor() -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(num_hidden_layers=4, hidden_size=32, intermediate_size=64, vocab_size=101,
