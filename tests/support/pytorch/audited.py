@@ -78,8 +78,10 @@ class Case:
 
 def cases() -> list[Case]:
     """Every model with one setting, and twenty with another; all settings in turn."""
-    named = [*MODELS, *list(MODELS)[::2], *list(MODELS)[1:10:2]][:50]
-    return [Case(name, *SETTINGS[(3 * i) % len(SETTINGS)]) for i, name in enumerate(named)]
+    first = list(MODELS)
+    again = [*first[::2], *first[1:10:2]][:50 - len(first)]
+    return [Case(name, *SETTINGS[(3 * first.index(name) + k) % len(SETTINGS)])
+            for k, names in enumerate((first, again)) for name in names]
 
 
 def shifted(make: Any, seed: int) -> Any:
