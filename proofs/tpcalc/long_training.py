@@ -26,7 +26,7 @@ def moved_by(above: sp.Expr, below: sp.Expr) -> sp.Expr:
 
 
 def changes() -> tuple[sp.Expr, sp.Expr]:
-    """Of W^T W of the layer above, and of W W^T of the one below it."""
+    """What W^T W of the layer above changes by, and W W^T of the one below it."""
     upper, lower = moved_by(ABOVE, LOWER * BELOW), moved_by(ABOVE * UPPER, BELOW)
     return (sp.transpose(UPPER) * upper + sp.transpose(upper) * UPPER,
             lower * sp.transpose(LOWER) + LOWER * sp.transpose(lower))
