@@ -58,11 +58,25 @@ def test_attention_by_updates_of_one_size(width: int, mean: float, error: float)
     assert abs(at.mean[1, 0, 0, 0] - mean) < 3 * np.hypot(at.error[1, 0, 0, 0], error)
 
 
+class Quartic:
+    """A loss whose second derivative nobody knows."""
+
+    def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray(((f - y) ** 4).sum(-1))
+
+    def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray(4 * (f - y) ** 3)
+
+
 def test_refused() -> None:
     net = tp.ResNet("tanh")
     deep = tp.train(net, TASK, tp.SGD(0.3), SCALE, depth=tp.oo)
-    with pytest.raises(tp.NotCovered, match="no real network has that depth"):
+    with pytest.raises(tp.NotCovered, match="no real one has that depth"):
         deep.at_width(16, seeds=4)
+    own = tp.train(tp.ResNet(), tp.Task((1, 0.5), (1, -1), Quartic()), tp.SGD(0.1), SCALE, depth=2)
+    with pytest.raises(tp.NotCovered, match="with seeds networks of the width are drawn"):
+        own.at_width(16)
+    assert own.at_width(16, seeds=2).mean.shape == own.outputs.shape
     run = tp.train(net, TASK, tp.Muon(0.3), SCALE, depth=2)
     with pytest.raises(ValueError, match="seeds: got 1"):
         run.at_width(16, seeds=1)

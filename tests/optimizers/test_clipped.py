@@ -142,3 +142,32 @@ def test_statement_by_statement_is_the_lowered_form() -> None:
     lowered = conditioned(program, *what, width=64)
     assert np.abs(one.series("f") - lowered.series("f")).max() < 1e-10
     assert np.abs(one.series("clip") - lowered.series("clip")).max() < 1e-10 < 0.9 < 1 / np.min(lowered.series("clip"))
+
+
+def test_wide_hidden_layers_count_as_whole_matrices() -> None:
+    """x + eps W2 tanh(W1 x) with W1 of 3 n rows and W2 of 3 n columns, of entries N(0, 1 / (3 n)), in plain arrays."""
+    parts, n, xi, y = 3, 16, np.array([1, 0.8, -0.6]), np.array([3, -2, 1])
+    run = tp.train(tp.ResNet("tanh", "mlp", mlp_ratio=parts), tp.Task(xi, y), tp.Clipped(tp.SGD(LR), NORM), SCALE,
+                   DEPTH, n, method="dense", seed=2)
+    given, eps = run.initial_weights(), DEPTH**-ALPHA
+    one, two = (np.stack([given[f"{name}_{k + 1}"] for k in range(parts)], axis=1) for name in ("W1", "W2"))
+    w1 = one.reshape(DEPTH, parts * n, n)
+    w2 = two.transpose(0, 2, 1, 3).reshape(DEPTH, n, parts * n) / np.sqrt(parts)
+    outputs, clips = [], []
+    for a, b in zip(xi, y):
+        x, hidden = [a * given["U"]], []
+        for k in range(DEPTH):
+            hidden.append(np.tanh(w1[k] @ x[-1]))
+            x.append(x[-1] + eps * w2[k] @ hidden[-1])
+        outputs.append(given["nV"] @ x[-1] / n)
+        d, gradients = (outputs[-1] - b) * given["nV"], []
+        for k in reversed(range(DEPTH)):
+            dh = (1 - hidden[k]**2) * (w2[k].T @ d)
+            gradients.append((k, np.outer(dh, x[k]) / n, np.outer(d, hidden[k]) / n))
+            d = d + eps * w1[k].T @ dh
+        size = np.sqrt(sum(np.sum(g**2) for _, *both in gradients for g in both) / DEPTH)
+        clips.append(min(1.0, NORM / size))
+        for k, g1, g2 in gradients:
+            w1[k] -= LR * DEPTH**-GAMMA * clips[-1] * g1
+            w2[k] -= LR * DEPTH**-GAMMA * clips[-1] * g2 / parts
+    assert run.outputs.ravel() == pytest.approx(np.array(outputs), abs=1e-12) and min(clips) < 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_against_numpy(kind: type, lr: float, direction: Direction) -> None:
     run = tp.train(net, TASK, opt, SCALE, depth=LAYERS, width=24, method="dense", seed=3)
     outputs, norms = real_network(run.initial_weights(), lr, direction)
     assert run.outputs.ravel() == pytest.approx(outputs, abs=1e-13)
-    assert run.sphere is not None and set(run.sphere.norms) == {"W1", "W2"}
+    assert "norms of W1" in repr(run.sphere) and run.sphere is not None and set(run.sphere.norms) == {"W1", "W2"}
     for which, name in enumerate(("W1", "W2")):
         assert run.sphere.norms[name] == pytest.approx(norms[:, which], abs=1e-13)
         assert run.sphere.rho[name] * np.cumprod(np.vstack([np.ones(LAYERS), norms[:-1, which]]), axis=0) == (
@@ -118,6 +119,26 @@ def test_at_infinite_width_training_is_free() -> None:
                for seed in range(12) for one in (opt, tp.Muon(0.8))]
         apart.append(width * np.sqrt(np.mean((np.array(far[::2]) - np.array(far[1::2])) ** 2)))
     assert 0.5 < apart[1] / apart[0] < 2, apart
+
+
+@pytest.mark.parametrize("net, opt", [
+    (tp.ResNet("tanh"), tp.NormalizedSGD(0.3, momentum=0.5)),
+    (tp.ResNet("tanh", "mlp"), tp.NormalizedSGD(0.3, momentum=0.5, nesterov=True)),
+    (tp.ResNet("tanh", skip=tp.Skip(keep=0.9)), tp.Muon(0.3)),  # directions that real networks beside tell
+    (tp.Transformer(head_dim=2, positions=2, mlp=None), tp.Muon(0.3))], ids=str)
+def test_other_readings_are_free_too(net: tp.ResNet | tp.Transformer, opt: tp.NormalizedSGD | tp.Muon) -> None:
+    task = tp.Sequences([[[[1, 0], [.5, .8]]], [[[-.6, .7], [1.1, -.4]]]], [[[1, -.7]], [[.5, 1.2]]]) if (
+        net.positions) else TASK
+    limit, free = (tp.train(net, task, one, SCALE, depth=2).outputs for one in (replace(opt, sphere=True), opt))
+    assert np.array_equal(limit, free)
+
+
+@pytest.mark.parametrize("lr, weights", [(1e160, None), (0.3, np.zeros((2, 8, 8)))])
+def test_norms_that_are_none_stop_the_training(lr: float, weights: np.ndarray | None) -> None:
+    method = tp.methods.Dense() if weights is None else tp.methods.Dense(
+        weights={"W": weights, "U": np.ones(8), "nV": np.ones(8)})
+    with pytest.raises(tp.Divergence, match="layer 1 of 2: shrinkW"):
+        tp.train(tp.ResNet(), TASK, tp.Muon(lr, sphere=True), SCALE, depth=2, width=8, method=method)
 
 
 @pytest.mark.parametrize("net", [tp.ResNet("tanh", "mlp", mlp_ratio=3), tp.ResNet("relu", "mlp", norm="rms"),
@@ -184,13 +205,14 @@ def test_other_ratios_have_no_limit_here() -> None:
     a, b = Family(Matrix, "A"), Family(Matrix, "B")
     c = Family(Scalar, "c")
     program = Program("ratio", (), (a(), b()), (), (Assign(c(), NormRatio((a(),), (b(),))),), ())
-    with pytest.raises(tp.NotCovered, match="B is not A and what an update adds to it"):
+    with pytest.raises(tp.NotCovered, match="B is not A and what an update adds to it, so that the ratio is not known"):
         at_infinite_width(program)
     twice = Program("ratio", (), (a(), b()), (), (Assign(c(), 2 * NormRatio((a(),), (a(),))),), ())
     with pytest.raises(tp.NotCovered, match="stands alone"):
         at_infinite_width(twice)
-    with pytest.raises(TypeError, match="as many matrices above as below"):
-        NormRatio((a(),), ())
+    for wrong in (((a(),), ()), (a(), b()), ((2 * a(),), (b(),))):
+        with pytest.raises(TypeError, match="two tuples of members of families of matrices, as many above as below"):
+            NormRatio(*wrong)
 
 
 @pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh", "mlp"), tp.Transformer(positions=2)], ids=str)

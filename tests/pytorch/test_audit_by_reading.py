@@ -144,7 +144,8 @@ PLANNED = {"alternating": (read_models.Alternating, "layers.*.1.down", "layers.*
            "cross-attention": (read_models.EncoderDecoder, "decoder.*.kv.weight", "decoder.*.kv.weight")}
 
 
-@pytest.mark.parametrize("name", PLANNED)
+@pytest.mark.parametrize("name", ["alternating", *(pytest.param(name, marks=pytest.mark.nightly) for name in (
+    "encoder", "cross-attention"))])  # half a minute each
 def test_a_wrong_rate_is_named_in_models_of_several_lists(name: str) -> None:
     make, odd, pattern = PLANNED[name]
     found = audited(by_plan(make, odd))

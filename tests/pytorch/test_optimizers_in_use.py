@@ -145,7 +145,8 @@ AUDITED = {
     "AdamWScheduleFree": ("adamw", made.AdamWScheduleFree), "SGDScheduleFree": ("sgd", made.SGDScheduleFree)}
 
 
-@pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.parametrize("name", [one if one in ("torch's Adafactor", "SOAP", "SGDScheduleFree") else pytest.param(
+    one, marks=pytest.mark.nightly) for one in AUDITED])
 def test_audits_of_plans(name: str) -> None:
     optimizer, make = AUDITED[name]
     family = tpt.plan(models.GPT, base=dict(n_layer=4), optimizer=optimizer)

@@ -67,8 +67,9 @@ def drawn_at_width(problem: Problem, width: int, probes: bool = False, seeds: in
     infinite depth."""
     seeds = SEEDS if seeds is None else _checks.whole_number("seeds", seeds, 2)
     if problem.layers is None:
-        raise NotCovered(f"at_width: got {problem.net!r} by {_checks.short(problem.opt)} at depth=tp.oo, whose "
-                         "expansion in 1/n is not known, and no real network has that depth; expected a finite one")
+        raise NotCovered(f"at_width: got {_checks.short(problem.net)} by {_checks.short(problem.opt)} at depth=tp.oo; "
+                         "networks are drawn and trained, and no real one has that depth; expected a finite one, or, "
+                         "for exact runs by tp.SGD, no seeds, for the expansion in 1/n")
     scale = problem.scale
     if isinstance(scale, Parametrization) and not problem.is_mup:
         scale = scale.at_width(width)

@@ -103,9 +103,10 @@ class DenseExecution(ArrayExecution):
         return gemm(c, v.T, u.T, 1.0, total.T, trans_b=1, overwrite_c=1).T
 
     def norm_ratio(self, above: list[Value], below: list[Value]) -> float:
-        square = (sum(float(self.arrays.dot(flat, flat)) for one in part
-                      for flat in [self.arrays.reshaped(one, (-1,))]) for part in (above, below))
-        return float(np.sqrt(next(square) / next(square)))
+        """Not a number where a norm is 0 or infinite: there is no sphere to come back to."""
+        before, after = (sum(float(self.arrays.dot(flat, flat)) for one in part
+                             for flat in [self.arrays.reshaped(one, (-1,))]) for part in (above, below))
+        return float(np.sqrt(before / after)) if 0 < before < np.inf and 0 < after < np.inf else np.nan
 
     def entry_product(self, function: Value, vectors: Value) -> Value:
         return self.matvec(function, False, vectors) / self.width

@@ -16,6 +16,7 @@ from ..interpreters.lowered_particles import LoweredParticles
 from ..interpreters.training import Training, placed
 from ..programs.language import Member
 from ..optimizers import Muon
+from ..programs.norms import at_infinite_width
 from ..training.problem import Problem
 from .fluctuations import PART, FALLS, SPREAD
 
@@ -27,14 +28,15 @@ ALLOWED = ("expected loss derivatives that differ from 0 in every direction, row
 def networks_beside(job: Training, samples: int, networks: int, seed: int, executor: Executor | None
                     ) -> tuple[LoweredRun, ...]:
     """Real networks, a quarter as wide as there are particles: orthogonal draws of particles, however few, make exactly
-    0 of directions that fluctuate in these."""
+    0 of directions that fluctuate in these. Weights that would be on spheres are free: directions are the same."""
     width = whole_heads(job.program(), max(samples // PART, 1))
     return tuple(results_in_order(executor, _network, [(job, width, seed + number) for number in range(networks)]))
 
 
 def _network(what: tuple[Training, int, int]) -> LoweredRun:
     job, width, seed = what
-    return placed(lambda: conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss))
+    return placed(lambda: conditioned(at_infinite_width(job.program()), job.sizes(), job.data(), width, seed,
+                                      job.task.loss))
 
 
 def require_directions(problem: Problem, found: LoweredParticles, networks: Sequence[LoweredRun]) -> None:

@@ -30,8 +30,11 @@ class NormRatio(Real):
     below = property(lambda self: tuple(self.args[1]))
 
     def __new__(cls, above: tuple[Matrix, ...], below: tuple[Matrix, ...]) -> sp.Expr:
-        if not (above and len(above) == len(below) and all(isinstance(one, Matrix) for one in (*above, *below))):
-            raise TypeError(f"NormRatio({above}, {below}): a ratio of norms needs as many matrices above as below")
+        parts = isinstance(above, (tuple, sp.Tuple)) and isinstance(below, (tuple, sp.Tuple))
+        if not (parts and above and len(above) == len(below)
+                and all(isinstance(one, Matrix) for one in (*above, *below))):
+            raise TypeError(f"NormRatio({above}, {below}): a ratio of norms is of two tuples of members of families of "
+                            "matrices, as many above as below")
         return super().__new__(cls, sp.Tuple(*above), sp.Tuple(*below))
 
     def _sympystr(self, printer: Printer) -> str:
@@ -47,7 +50,7 @@ def at_infinite_width(program: Program) -> Program:
     """The program whose ratios of norms are 1, which they are at infinite width; itself where it has none.
 
     Matrices that only ratios read are written out. Raises ``NotCovered`` where the matrix below is not the one above
-    and what an update adds to it.
+    and what an update adds to it, outer products and buffers of them.
 
     >>> import tpcalc as tp
     >>> net, scale, task = tp.ResNet(), tp.DepthScaling(), tp.Task([1, 0.8], [1, -0.7])
@@ -60,6 +63,7 @@ def at_infinite_width(program: Program) -> Program:
     if not ratios:
         return program
     values = {location.statement.target: location.statement.value for location in program.locations()}
+    large = _with_initial_matrices(program)
     ones, inside = dict[sp.Expr, sp.Expr](), dict[sp.Expr, sp.Expr]()
     for target, ratio in ratios.items():
         if not (isinstance(ratio, NormRatio) and isinstance(target, Scalar)):
@@ -68,9 +72,9 @@ def at_infinite_width(program: Program) -> Program:
         ones[target] = sp.Integer(1)
         for above, below in zip(ratio.above, ratio.below):
             update = values.get(below, below) - above
-            if update.atoms(Matrix):
+            if large & {matrix.name for matrix in update.atoms(Matrix)}:
                 raise NotCovered(f"program {program.name}: {target} := {ratio}, and {below} is not {above} and what an "
-                                 "update adds to it, so that the ratio is not 1 at infinite width")
+                                 "update adds to it, so that the ratio is not known to be 1 at infinite width")
             inside[below] = values[below]
 
     def change(one: Assign) -> list[Assign]:
@@ -84,4 +88,14 @@ def at_infinite_width(program: Program) -> Program:
         if any(one.same_family(other) for other in left):
             raise NotCovered(f"program {program.name}: {one} is read at other indices than it is made at; expected "
                              "a ratio of norms, and the matrix below, in the statements beside it")
+    return found
+
+
+def _with_initial_matrices(program: Program) -> set[str]:
+    """The names of families that initial matrices are in; others are made of outer products alone, as buffers are."""
+    made = [location.statement for location in program.locations() if isinstance(location.statement.target, Matrix)]
+    found, known = {matrix.name for matrix in program.matrices}, set[str]()
+    while found != known:
+        known = found
+        found = known | {one.target.name for one in made if known & {m.name for m in one.value.atoms(Matrix)}}
     return found

@@ -71,7 +71,7 @@ class Run:
     details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
     blocks: the same of what matrices of blocks met, for readings of the program of a training, None for others.
     sphere: what weights on spheres were divided by in a real network; None for all else, at infinite width too, where
-        the norms do not move.
+        the norms do not move, and for runs that were loaded.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
@@ -153,7 +153,7 @@ class Run:
         return ax
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a .npz file: arrays, numbers and words, no code. Covariances are not in it, nor is a function.
+        """Write a .npz file: arrays, numbers and words, no code. Covariances, ``sphere`` and functions are not in it.
 
         Raises ``ValueError`` where nothing can be written.
 
@@ -333,10 +333,13 @@ class Run:
             if given is not None:
                 raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing is "
                                  "drawn; expected None, or seeds beside it")
-        fluctuations = self.fluctuations
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
-        return at_width(fluctuations, outputs, width, probes)
+        try:
+            return at_width(self.fluctuations, outputs, width, probes)
+        except NotCovered as unknown:
+            drawn = "" if self.depth is None else "; with seeds networks of the width are drawn"
+            raise NotCovered(f"{unknown}{drawn}") from None
 
     def initial_weights(self) -> dict[str, np.ndarray]:
         """{family: array} of what a dense network started from: drawn again from its seed, or copies of those given.

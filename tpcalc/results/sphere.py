@@ -29,6 +29,11 @@ class Sphere(Short):
 
     norms: Mapping[str, np.ndarray]
 
+    def __repr__(self) -> str:
+        steps, layers = next(iter(self.norms.values())).shape
+        spans = ", ".join(f"{name} {one.min():.6g} to {one.max():.6g}" for name, one in self.norms.items())
+        return f"Sphere({steps} steps, {layers} layers; norms of {spans})"
+
     @property
     def rho(self) -> dict[str, np.ndarray]:
         """By matrix, how often W_0 is in the weights that step t reads, of the same shape: the first row is 1."""

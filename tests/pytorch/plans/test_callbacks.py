@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
 models = pytest.importorskip("support.pytorch.torch_models")
+PlanWatch = pytest.importorskip("tpcalc.torch.callbacks").PlanWatch
 from torch import nn  # noqa: E402
 import tpcalc as tp  # noqa: E402
 
@@ -41,22 +42,20 @@ def optimizer_of(plan: Any, model: Any) -> Any:
     return torch.optim.AdamW(plan.groups(model, lr=1e-3))
 
 
-def with_hooks(plan: Any, model: Any, optimizer: Any, schedule: Any, steps: int, callback: Any) -> list[Any]:
-    """transformers' own handler of callbacks in a loop; returns the log."""
-    transformers = pytest.importorskip("transformers")
-    from transformers.trainer_callback import CallbackHandler
-    state, control = transformers.TrainerState(), transformers.TrainerControl()
-    handler = CallbackHandler([callback], model, None, optimizer, schedule)
-    handler.on_train_begin(None, state, control)
+def step_of(model: Any, optimizer: Any, schedule: Any, i: int) -> None:
+    optimizer.zero_grad()
+    model(DATA[i % 64]["tokens"][None])["loss"].backward()
+    optimizer.step()
+    schedule.step()
+
+
+def watched(watch: Any, model: Any, optimizer: Any, schedule: Any, steps: int) -> None:
+    """A loop that calls what callbacks call."""
+    watch.begin(model, [optimizer], 0)
     for i in range(steps):
-        handler.on_step_begin(None, state, control)
-        optimizer.zero_grad()
-        model(DATA[i % 64]["tokens"][None])["loss"].backward()
-        optimizer.step()
-        schedule.step()
-        state.global_step += 1
-        handler.on_step_end(None, state, control)
-    return list(state.log_history)
+        watch.before(model, i)
+        step_of(model, optimizer, schedule, i)
+        watch.after(model, [optimizer], i + 1)
 
 
 def flat(optimizer: Any) -> Any:
@@ -66,11 +65,10 @@ def flat(optimizer: Any) -> Any:
 def test_sizes_are_those_of_updates(plan: Any) -> None:
     model = Labelled(plan.apply_(models.GPT(4)))
     optimizer, said = optimizer_of(plan, model), {}
-    callback = tpt.callback(plan, at=(1, 3), log=said.__setitem__)
+    watch = PlanWatch(plan, at=(1, 3), log=said.__setitem__)
     before = {name: p.detach().clone() for name, p in model.model.named_parameters()}
-    log = with_hooks(plan, model, optimizer, flat(optimizer), 4, callback)
-    assert list(said) == [1, 3] and said == callback.watch.sizes and [one["step"] for one in log] == [1, 3]
-    assert log[1]["update/h.*.mlp.2.weight"] == said[3]["h.*.mlp.2.weight"]
+    watched(watch, model, optimizer, flat(optimizer), 4)
+    assert list(said) == [1, 3] and said == watch.sizes
     patterns = {entry.parameter.pattern for entry in plan.entries}
     assert set(said[1]) == patterns
     for pattern in ("h.*.mlp.2.weight", "wpe.weight"):  # Adam's first step: its rate at every entry with a gradient
@@ -85,15 +83,15 @@ def test_a_plan_that_is_undone_stops_the_training(plan: Any) -> None:
     optimizer = optimizer_of(plan, model)
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-3, total_steps=20)
     with pytest.raises(ValueError, match="^optimizer: got a learning rate of"):
-        with_hooks(plan, model, optimizer, cycle, 2, tpt.callback(plan))
+        watched(PlanWatch(plan), model, optimizer, cycle, 2)
     with pytest.raises(ValueError, match="^optimizer: got group 0 of role None"):
         other = torch.optim.AdamW(model.parameters())
-        with_hooks(plan, model, other, flat(other), 2, tpt.callback(plan))
+        watched(PlanWatch(plan), model, other, flat(other), 2)
     deeper = tpt.plan(models.GPT, dict(n_layer=1), dict(n_layer=4))
     with pytest.raises(ValueError, match="^model: got one that carries another plan"):
-        with_hooks(plan, model, optimizer, flat(optimizer), 2, tpt.callback(deeper))
+        watched(PlanWatch(deeper), model, optimizer, flat(optimizer), 2)
     warm = torch.optim.lr_scheduler.LambdaLR(optimizer_of(plan, model), lambda step: float(step > 1))
-    with_hooks(plan, model, warm.optimizer, warm, 4, tpt.callback(plan))  # rates of 0 say nothing
+    watched(PlanWatch(plan), model, warm.optimizer, warm, 4)  # rates of 0 say nothing
 
 
 def test_models_are_set_where_it_is_asked_for(plan: Any) -> None:
@@ -101,16 +99,36 @@ def test_models_are_set_where_it_is_asked_for(plan: Any) -> None:
     bare = models.GPT(4)
     optimizer = optimizer_of(plan, bare)
     with pytest.raises(ValueError, match="^model: got one that carries no plan; expected plan.apply_"):
-        tpt.callback(plan).watch.begin(bare, [optimizer], 0)
+        PlanWatch(plan).begin(bare, [optimizer], 0)
     start = {name: p.detach().clone() for name, p in bare.named_parameters()}
-    tpt.callback(plan, apply=True).watch.begin(bare, [optimizer], 7)  # goes on from a checkpoint
+    PlanWatch(plan, apply=True).begin(bare, [optimizer], 7)  # goes on from a checkpoint
     assert all(torch.equal(p, start[name]) for name, p in bare.named_parameters())
     torch.manual_seed(0)
     fresh = models.GPT(4)
-    tpt.callback(plan, apply=True).watch.begin(fresh, [optimizer_of(plan, fresh)], 0)
+    PlanWatch(plan, apply=True).begin(fresh, [optimizer_of(plan, fresh)], 0)
     torch.manual_seed(0)
     wanted = plan.apply_(models.GPT(4))
     assert all(torch.equal(a, b) for a, b in zip(fresh.parameters(), wanted.parameters()))
+
+
+def test_transformers_hooks(plan: Any) -> None:
+    """Its own handler of callbacks in a loop."""
+    transformers = pytest.importorskip("transformers")
+    from transformers.trainer_callback import CallbackHandler
+    model = Labelled(plan.apply_(models.GPT(4)))
+    optimizer = optimizer_of(plan, model)
+    schedule, callback = flat(optimizer), tpt.callback(plan, at=(1, 3))
+    state, control = transformers.TrainerState(), transformers.TrainerControl()
+    handler = CallbackHandler([callback], model, None, optimizer, schedule)
+    handler.on_train_begin(None, state, control)
+    for i in range(4):
+        handler.on_step_begin(None, state, control)
+        step_of(model, optimizer, schedule, i)
+        state.global_step += 1
+        handler.on_step_end(None, state, control)
+    assert [one["step"] for one in state.log_history] == list(callback.watch.sizes) == [1, 3]
+    pattern = "h.*.mlp.2.weight"
+    assert state.log_history[1][f"update/{pattern}"] == callback.watch.sizes[3][pattern]
 
 
 @pytest.mark.parametrize("trainer", MODULES)
