@@ -93,7 +93,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
     compared = {key.split("/")[1] for key, status in found.items() if status.startswith("compared")}
     assert compared == {"translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
                         "feature_learning", "dimensionless", "taylor", "forward_equations", "differentials_in_width",
-                        "two_steps_at_finite_width"}
+                        "two_steps_at_finite_width", "long_training"}
     assert found["tensor_programs_vi/program_1"] == "definition"
 
 

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from .. import SGD, DepthScaling, Problem, ResNet, Task, kets, program, recursion, train
+from .. import SGD, DepthScaling, Problem, ResNet, Stream, Task, kets, long_horizon, program, recursion, train
 from ..theory import AttentionLayer, attention_limit
 from ..methods import Coefficients, LongCollocation
 from .progress import bar
@@ -42,6 +42,8 @@ def warmup_tasks() -> dict[str, Callable[[], Any]]:
             "finite width": lambda: fluctuations(3), "finite width at infinite depth": lambda: fluctuations(sp.oo),
             "attention": lambda: attention_limit(AttentionLayer(2, points=2, scrambles=2), np.ones((1, 1, 2, 1)),
                                                  np.zeros((1, 1, 2, 1))),
+            "steps on fresh samples": lambda: long_horizon(
+                linear, Stream(np.eye(2), [1.0, 0.0], 0.1), opt, DepthScaling(1, 0)).risk("linear", 16, 100),
             "derived recursions": compiled}
 
 
