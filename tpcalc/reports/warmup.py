@@ -43,7 +43,7 @@ def warmup_tasks() -> dict[str, Callable[[], Any]]:
             "attention": lambda: attention_limit(AttentionLayer(2, points=2, scrambles=2), np.ones((1, 1, 2, 1)),
                                                  np.zeros((1, 1, 2, 1))),
             "steps on fresh samples": lambda: long_horizon(
-                linear, Stream(np.eye(2), [1.0, 0.0], 0.1), opt, DepthScaling(1, 0)).risk("linear", 16, 100),
+                linear, Stream(np.eye(2), np.eye(2)[0], 0.1), opt, DepthScaling(1, 0)).risk("linear", 16, 100),
             "derived recursions": compiled}
 
 
