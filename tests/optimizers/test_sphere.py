@@ -207,6 +207,8 @@ def test_other_ratios_have_no_limit_here() -> None:
     program = Program("ratio", (), (a(), b()), (), (Assign(c(), NormRatio((a(),), (b(),))),), ())
     with pytest.raises(tp.NotCovered, match="B is not A and what an update adds to it, so that the ratio is not known"):
         at_infinite_width(program)
+    itself = Program("ratio", (), (a(),), (), (Assign(c(), NormRatio((a(),), (a(),))),), ())
+    assert at_infinite_width(itself).body == ()
     twice = Program("ratio", (), (a(), b()), (), (Assign(c(), 2 * NormRatio((a(),), (a(),))),), ())
     with pytest.raises(tp.NotCovered, match="stands alone"):
         at_infinite_width(twice)

@@ -75,7 +75,8 @@ def at_infinite_width(program: Program) -> Program:
             if large & {matrix.name for matrix in update.atoms(Matrix)}:
                 raise NotCovered(f"program {program.name}: {target} := {ratio}, and {below} is not {above} and what an "
                                  "update adds to it, so that the ratio is not known to be 1 at infinite width")
-            inside[below] = values[below]
+            if below != above:
+                inside[below] = values[below]
 
     def change(one: Assign) -> list[Assign]:
         if one.target in ratios or one.target in inside:
