@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tpcalc as tp
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.language import Family, Matrix, Scalar
+from tpcalc.programs.language import Family, Matrix, Outer, Scalar, Vector
 from tpcalc.programs.norms import NormRatio, at_infinite_width
 from tpcalc.programs.program import Assign, Program
 
@@ -207,6 +207,12 @@ def test_other_ratios_have_no_limit_here() -> None:
     program = Program("ratio", (), (a(), b()), (), (Assign(c(), NormRatio((a(),), (b(),))),), ())
     with pytest.raises(tp.NotCovered, match="B is not A and what an update adds to it, so that the ratio is not known"):
         at_infinite_width(program)
+    u, m, m2 = Family(Vector, "u"), Family(Matrix, "m"), Family(Matrix, "m2")
+    of_buffers = Program("ratio", (u(),), (), (), (
+        Assign(m(), Outer(u(), u())), Assign(m2(), m() + 2 * Outer(u(), u())),
+        Assign(c(), NormRatio((m(),), (m2(),)))), ())
+    with pytest.raises(tp.NotCovered, match="m is made of outer products alone"):
+        at_infinite_width(of_buffers)  # it is 1/3
     itself = Program("ratio", (), (a(),), (), (Assign(c(), NormRatio((a(),), (a(),))),), ())
     assert at_infinite_width(itself).body == ()
     twice = Program("ratio", (), (a(), b()), (), (Assign(c(), 2 * NormRatio((a(),), (a(),))),), ())

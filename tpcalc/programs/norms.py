@@ -49,8 +49,8 @@ class NormRatio(Real):
 def at_infinite_width(program: Program) -> Program:
     """The program whose ratios of norms are 1, which they are at infinite width; itself where it has none.
 
-    Matrices that only ratios read are written out. Raises ``NotCovered`` where the matrix below is not the one above
-    and what an update adds to it, outer products and buffers of them.
+    Matrices that only ratios read are written out. Raises ``NotCovered`` where the matrix above has no initial one in
+    it, and where that below is not the one above and what an update adds to it, outer products and buffers of them.
 
     >>> import tpcalc as tp
     >>> net, scale, task = tp.ResNet(), tp.DepthScaling(), tp.Task([1, 0.8], [1, -0.7])
@@ -71,6 +71,10 @@ def at_infinite_width(program: Program) -> Program:
                              "statement at infinite width")
         ones[target] = sp.Integer(1)
         for above, below in zip(ratio.above, ratio.below):
+            if below != above and above.name not in large:
+                raise NotCovered(f"program {program.name}: {target} := {ratio}, and {above} is made of outer products "
+                                 "alone, whose norm is no larger than that of an update, so that the ratio is not 1 at "
+                                 "infinite width")
             update = values.get(below, below) - above
             if large & {matrix.name for matrix in update.atoms(Matrix)}:
                 raise NotCovered(f"program {program.name}: {target} := {ratio}, and {below} is not {above} and what an "
