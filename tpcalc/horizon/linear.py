@@ -15,7 +15,7 @@ from .._types import Number
 from ..errors import Divergence, NotCovered
 from ..models import ResNet
 from ..optimizers import SGD
-from ..optimizers.schedules import FALLS
+from ..optimizers.schedules import schedule as falling
 from ..scaling import DepthScaling
 from .curve import OUT_TO, OutputCurve, CurvePoint
 from .end_to_end import moved
@@ -153,7 +153,7 @@ class LongHorizon:
         if schedule == "inverse":
             restored = self.scale.drift_constant * self._descent.fastest
             return lambda rate: rate / (1 + rate * restored * at)
-        shares = np.vectorize(FALLS[schedule], otypes=[float])(at / steps)
+        shares = np.array(falling(1.0, steps, fall=schedule))
         return lambda rate: rate * shares
 
 

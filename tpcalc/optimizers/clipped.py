@@ -73,8 +73,7 @@ class Clipped:
                 ) -> tuple[list[Statement], list[Trainable], list[Trainable]]:
         """Statements that find the number at step t, and what is trained, in layers and at the ends, with gradients
         times it."""
-        squares = sp.Add(*((1 if one.blocks is None else one.blocks.root**2) * square(one.gradient)
-                           for one in layer if one.family.kind is Matrix))
+        squares = sp.Add(*(one.root**2 * square(one.gradient) for one in layer if one.family.kind is Matrix))
         size = sp.sqrt(sp.Sum(SQUARES[t, l], (l, 1, L)) / L)
         limit, clip = exact("norm", self.norm), CLIP[t]
         found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),

@@ -92,8 +92,7 @@ class NormalizedSGD(Directed):
             size = norm_of(one.family)[t, l]
             found += [Assign(size, sp.Piecewise((sp.sqrt(norm), norm > NOTHING * most**2), (0, True))),
                       Assign(inverse_of(one.family)[t, l], 1 / size)]
-            root = 1 if whole is None else whole.root
-            moved.append(replace(one, gradient=direction, size=root * one.size * inverse_of(one.family)[t, l]))
+            moved.append(replace(one, gradient=direction, size=one.root * one.size * inverse_of(one.family)[t, l]))
         loops = [[Loop(l, sp.Integer(1), L, tuple(part))] if part else [] for part in (before, found)]
         return [*loops[0]], [*loops[1]], moved
 

@@ -10,7 +10,7 @@ from sympy.printing.printer import Printer
 
 from ..errors import NotCovered
 from .language import Matrix, Real, Scalar
-from .program import Assign, Program, mapped
+from .program import Assign, Program, made_of, mapped
 
 
 class NormRatio(Real):
@@ -98,9 +98,7 @@ def at_infinite_width(program: Program) -> Program:
 
 def _with_initial_matrices(program: Program) -> set[str]:
     """The names of families that initial matrices are in; others are made of outer products alone, as buffers are."""
-    made = [location.statement for location in program.locations() if isinstance(location.statement.target, Matrix)]
-    found, known = {matrix.name for matrix in program.matrices}, set[str]()
-    while found != known:
-        known = found
-        found = known | {one.target.name for one in made if known & {m.name for m in one.value.atoms(Matrix)}}
-    return found
+    statements = [location.statement for location in program.locations()]
+    return made_of({matrix.name for matrix in program.matrices}, (
+        (one.target.name, {matrix.name for matrix in one.value.atoms(Matrix)}) for one in statements
+        if isinstance(one.target, Matrix)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Callable, Iterable, Iterator, Mapping, Union
+from typing import Callable, Collection, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
 
@@ -180,6 +180,19 @@ def loops_in(body: Iterable[Statement]) -> Iterator[Loop]:
 def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
     """All assignments of a body, at whatever depth of loops, in program order."""
     return (statement for statement, _ in walked(body) if isinstance(statement, Assign))
+
+
+def made_of(start: Collection[str], made: Iterable[tuple[str, Collection[str]]]) -> set[str]:
+    """Names, and those of all that is made of them, directly or not. made: a name, and the names that it is made of.
+
+    >>> sorted(made_of({"a"}, [("c", {"b"}), ("b", {"a", "x"}), ("d", {"x"})]))
+    ['a', 'b', 'c']
+    """
+    found, known, rows = set(start), set[str](), list(made)
+    while found != known:
+        known = found
+        found = known | {name for name, parts in rows if not known.isdisjoint(parts)}
+    return found
 
 
 def mapped(body: Iterable[Statement], change: Change, around: Around = lambda loop, body: [replace(loop, body=body)]

@@ -49,6 +49,11 @@ class Trainable:
     initial: sp.Expr | None = None
     blocks: Blocks | None = None
 
+    @property
+    def root(self) -> sp.Expr:
+        """The family over what it is in the whole matrix; 1 for what is no part of one."""
+        return sp.Integer(1) if self.blocks is None else self.blocks.root
+
     def scaled(self, number: sp.Expr) -> Trainable:
         """With gradients times a number of step t."""
         outers = {one: Outer(number * one.left, one.right) for one in self.gradient.atoms(Outer)}

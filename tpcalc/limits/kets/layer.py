@@ -14,6 +14,7 @@ from ...calculus.setting import Setting
 from ...errors import NotCovered
 from ...programs.algebra import multiplied_out
 from ...programs.language import Matrix, Member, Scalar, Vector
+from ...programs.program import made_of
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,7 @@ class KetLayer:
         """What vectors outside of the layers become by what the streams bring, such as trained embeddings."""
         names = {ket.vector.name for ket in self.streams}
         others = [e for e in self.outside if not e.target.has(Ket) or e.target.vector.name not in names]
-        moved, known = names, set[str]()
-        while moved != known:
-            known = moved
-            moved = known | {_name(e) for e in others if known & {one.name for one in e.value.atoms(Vector, Scalar)}}
+        moved = made_of(names, ((_name(e), {one.name for one in e.value.atoms(Vector, Scalar)}) for e in others))
         return tuple(e for e in others if isinstance(e.target, Ket) and _name(e) in moved)
 
     @property
