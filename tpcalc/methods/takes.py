@@ -30,8 +30,8 @@ class Takes:
 
     depth, width: "finite" or "infinite"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
     size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends: embedding and readout
-    may be "trained", or are "frozen"; spheres: whether updates
-    with ``sphere`` are "taken", or "refused"; of_muon: where a tp.Muon is taken, if not everywhere.
+    may be "trained", or are "frozen"; spheres: updates with ``sphere`` are "taken", or "refused"; of_muon: where a
+    tp.Muon is taken, if not everywhere.
     """
 
     depth: str

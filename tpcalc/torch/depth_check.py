@@ -65,10 +65,15 @@ class DepthCheck(Short, Tabled):
 
     @property
     def verdict(self) -> str:
-        """What an audit finds, else which size in training departs from its derived power, from which step on, and what
-        usually causes it, in words. Branches and effects of layers are an audit's."""
+        """What an audit finds, else the ``departure`` in training, in words. Branches and effects of layers are an
+        audit's."""
         if self.findings:
             return "\n".join(map(str, self.findings))
+        return self.departure or "no quantity departs from its derived power of the depth"
+
+    @property
+    def departure(self) -> str | None:
+        """Which size in training departs from its derived power, from which step on, and what usually causes it."""
         for quantity in WHOLE:
             expected = self.derived[quantity]
             assert expected is not None
@@ -81,12 +86,12 @@ class DepthCheck(Short, Tabled):
                 return (f"{quantity} departs from step {off[-1]} on: L^({power.value:.2f} +- {power.error:.2f}) and "
                         f"not L^({expected:g}); what layers add up to {way} with the depth: branches or learning "
                         "rates of layers")
-        return "no quantity departs from its derived power of the depth"
+        return None
 
     @property
     def ok(self) -> bool:
         """Does no quantity depart?"""
-        return self.verdict.startswith("no quantity")
+        return not self.findings and self.departure is None
 
     def __str__(self) -> str:
         return "\n".join([self.verdict, text_table(self.rows)])

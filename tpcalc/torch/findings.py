@@ -21,8 +21,9 @@ class Power:
     error: float
 
     def differs(self, expected: float, tolerance: float) -> bool:
-        """Is it further off than the tolerance, and than three errors?"""
-        return not abs(self.value - expected) <= max(tolerance, 3 * self.error)
+        """Is it further off than the tolerance, and than three errors, where these are known?"""
+        error = 0.0 if math.isnan(self.error) else self.error
+        return not abs(self.value - expected) <= max(tolerance, 3 * error)
 
     @property
     def is_known(self) -> bool:

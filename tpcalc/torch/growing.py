@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Mapping
+from typing import TYPE_CHECKING, Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -205,9 +205,8 @@ def _scaled(name: str, key: str, value: object, factor: float) -> object:
     return value * factor**DEGREES[key]
 
 
-def _move_buffers(rename: object, model: Model, deeper: Model, origins: Mapping[str, str]) -> None:
+def _move_buffers(rename: Callable[[str], str], model: Model, deeper: Model, origins: Mapping[str, str]) -> None:
     """Give buffers, such as running means, the values of those of the layer that theirs comes from."""
-    assert callable(rename)
     old = {rename(name): value for name, value in model.named_buffers()}
     modules = {name.rpartition(".")[0]: origin.rpartition(".")[0] for name, origin in origins.items()}
     for name, value in deeper.named_buffers():
