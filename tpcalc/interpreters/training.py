@@ -19,8 +19,9 @@ from ..optimizers import Clipped
 from ..data import Sequences, Task
 from ..models.activations import activation
 from ..training.builders import program
+from ..training.visits import Way
 from ..training.initial_products import block_products, last_features, with_initial_products
-from ..programs.indices import BATCH, POSITIONS, L, T, i, l, p
+from ..programs.indices import BATCH, POSITIONS, VISITS, L, T, i, l, p
 from ..programs.language import Family, Mean, Scalar, Vector
 from ..models.networks import Network
 from ..optimizers.names import BY_NAME
@@ -85,7 +86,8 @@ class Training:
 
     def sizes(self) -> dict[sp.Symbol, int]:
         return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {}),
-                **({POSITIONS: self.net.positions} if self.net.positions else {})}
+                **({POSITIONS: self.net.positions} if self.net.positions else {}),
+                **({VISITS: self.net.visits} if self.net.visits > 1 else {})}
 
     def data(self) -> dict[str, np.ndarray]:
         """Probes are the last samples of every step."""
@@ -129,7 +131,7 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
         written = with_initial_products(written, net)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     twice = 2 if net.ties_embedding_readout else 1  # U . U has twice the variance of U . nV
-    square: Statement = Assign(SQUARE[first], twice * Mean(activation(net.readout)(net.read((*first, L))) ** 2))
+    square: Statement = Assign(SQUARE[first], twice * Mean(activation(net.readout)(net.read((*first, *Way.of(net).last))) ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:

@@ -39,7 +39,8 @@ class Network(ABC):
     """What a program of a training needs to know of a network whose layers add to a stream.
 
     takes: the class of its tasks; positions: how many a sample has, None where it is no sequence; readout: the
-    activation of the stream that the readout acts on.
+    activation of the stream that the readout acts on; visits: how often the stream goes through every layer; order:
+    of visits, "cycle" or "block"; inject: what every visit of all layers adds of x^0, times the number of visits.
     """
 
     takes: ClassVar[type]
@@ -48,6 +49,9 @@ class Network(ABC):
     readout: sp.Expr | str = "linear"
     train_embedding_readout: bool
     positions: int | None
+    visits: int = 1
+    order: str = "cycle"
+    inject: sp.Expr = sp.Integer(0)
 
     @property
     def width(self) -> int | None:
@@ -72,7 +76,8 @@ class Network(ABC):
     @property
     @abstractmethod
     def is_plain(self) -> bool:
-        """Is a layer nothing but one matrix, on the stream as it is, added to it, and is the stream read as it is?"""
+        """Is a layer nothing but one matrix, on the stream as it is, added to it, visited once, and is the stream read as
+        it is?"""
 
     @property
     def ties_embedding_readout(self) -> bool:
@@ -168,6 +173,11 @@ class Network(ABC):
             raise NotCovered(f"net: got {self!r}, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
                              "takes networks without gains and without learned skips")
 
+    def require_one_visit(self, what: str) -> None:
+        """Raise ``NotCovered`` for layers that are visited more than once; what: is done where they are not."""
+        if self.visits > 1:
+            raise NotCovered(f"visits: got {self.visits}; {what} where every layer is visited once; expected 1")
+
     def require_counted(self) -> None:
         """Raise ``ValueError`` for options of which no rule counts powers of L: those of a program do not name them."""
 
@@ -192,6 +202,7 @@ class Network(ABC):
     def require_plain(self, what: str, trained_embedding_readout: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
         but for ``trained_embedding_readout``, frozen embedding and readout."""
+        self.require_one_visit(f"{what} takes networks")
         if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
             raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
                              "'pre_nonlin'), skip=None, norm=None, readout='linear'"

@@ -162,7 +162,7 @@ class ResNet(Residual):
 
     @cached_property
     def is_plain(self) -> bool:
-        if self.skip is not None or not self.reads_stream or len(self._written.statements) > 1:
+        if self.skip is not None or self.visits > 1 or not self.reads_stream or len(self._written.statements) > 1:
             return False
         statements, value = self.written()
         return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Matrix)

@@ -21,6 +21,7 @@ from ..programs.program import Assign
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
 # places of the norm of a block's input, and of its output
+ORDERS = ("cycle", "block")  # 1, ..., L, 1, ..., L, or every layer as often as it is visited, one after the other
 OF_INPUT, OF_OUTPUT = ("pre", "sandwich"), ("output", "sandwich")
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
 WIDEST = 32  # parts of a hidden layer
@@ -35,6 +36,9 @@ class Residual(Network):
     gains: bool = False
     skip: SkipConnection | None = None
     mlp_ratio: int = 1
+    visits: int = 1
+    order: str = "cycle"
+    inject: Any = sp.Integer(0)
 
     def require_options(self) -> None:
         """Check norm, skip and hidden width; raise ``ValueError`` for what they cannot be, and for what says nothing
@@ -67,6 +71,21 @@ class Residual(Network):
         if self.mlp_ratio > WIDEST:
             raise ValueError(f"mlp_ratio: got {self.mlp_ratio}; every part of a hidden layer is a matrix of its own; "
                              f"expected at most {WIDEST}")
+        self._require_visits()
+
+    def _require_visits(self) -> None:
+        object.__setattr__(self, "visits", whole_number("visits", self.visits, 1))
+        object.__setattr__(self, "order", choice("order", self.order, ORDERS))
+        object.__setattr__(self, "inject", of_depth("inject", self.inject))
+        if self.inject.free_symbols:
+            raise ValueError(f"inject: got {short(self.inject)}; expected a number: what all visits bring is divided "
+                             "by how many they are")
+        if self.visits == 1 and (self.order, self.inject) != ("cycle", 0):
+            raise ValueError(f"visits: got 1 with order={self.order!r} and inject={self.inject}, which say nothing "
+                             "there; expected at least 2 visits")
+        if self.order == "block" and self.inject != 0:
+            raise ValueError(f"inject: got {self.inject} with order='block', whose layers all come after each other; "
+                             "expected order='cycle'")
 
     @property
     def narrow(self) -> Self:
@@ -104,7 +123,7 @@ class Residual(Network):
     @property
     def is_usual(self) -> bool:
         return (super().is_usual and self.norm_position == "pre" and self.norm_scale == 1 and not self.gains
-                and self.skip is None)
+                and self.skip is None and self.visits == 1)
 
     @property
     def acts_on_normed(self) -> bool:
@@ -123,6 +142,7 @@ class Residual(Network):
             if given is not usual:
                 raise NotCovered(f"{name}: got {short(given)}; blocks by themselves are read where a layer is x + "
                                  f"eps block(x); expected {name}={usual}")
+        self.require_one_visit("blocks by themselves are read")
         if self.norm_position == "post":
             raise NotCovered("norm_position: got 'post'; blocks by themselves are read where a layer is x + eps "
                              "block(x); expected 'pre', 'output' and 'sandwich'")

@@ -8,7 +8,7 @@ import sympy as sp
 
 from .language import Member
 
-ROLES = ("clock", "layer", "sample", "position", "width")
+ROLES = ("clock", "layer", "visit", "sample", "position", "width")
 
 
 def read_roles(program: str, given: Mapping[sp.Symbol, str], indices: Sequence[sp.Symbol],

@@ -209,8 +209,8 @@ class Program(Short, Aligned):
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
     with entries N(0, 1/n), one for every value of their free indices; data: scalars that are given;
     body: the statements; sizes: the symbols that loops run to; meaning: names of parameters, for printing.
-    roles: what indices stand for, "clock" (training steps), "layer", "sample", "position" or "width" by index; those
-    that are not named have the roles that ``index_roles`` says.
+    roles: what indices stand for, "clock" (training steps), "layer", "visit", "sample", "position" or "width" by
+    index; those that are not named have the roles that ``index_roles`` says.
 
     Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place, for symbols that
     have the name of a size or an index and are another one, and for unknown roles.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Iterable
 
 import sympy as sp
@@ -12,7 +13,7 @@ from ..scaling import DepthScaling, Parametrization, Scaling
 from ..programs.backprop import Backward, Gradient, backpropagate
 from ..programs.blocks import named_family
 from ..optimizers.clipped import Clipped
-from ..programs.indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
+from ..programs.indices import BATCH, POSITIONS, VISITS, L, T, i, j, l, m, o, p, t
 from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
 from ..models.activations import activation
 from ..models.network import NETWORKS, Layer, Network
@@ -23,6 +24,7 @@ from ..models.positions import at_positions
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.trainable import Trainable, in_blocks
 from ..optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, title, update
+from .visits import Way
 
 MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
@@ -59,7 +61,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
     require_embedding_readout(net, opt, scale, d_in, d_out)
-    eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
+    way = Way.of(net)
+    eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha / way.parts
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
     U, nV = Family(Vector, "U"), Family(Vector, "nV")
     xi, f, chi = Family(Scalar, "xi", r"\xi"), Family(Scalar, "f"), Family(Scalar, "chi", r"\chi")
@@ -71,29 +74,32 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
-    layer, streams = net.layer(sample, UNIT), net.streams
+    visit = (*sample, *way.visits)
+    layer, streams = net.layer(visit, UNIT), net.streams
     require_vectors_taken(net, opt, scale)
-    back = _backward_pass(layer, streams, sample, trained)
+    back = _backward_pass(layer, streams, visit, trained)
+    asked = [(stream, weight) for stream, weight in zip(streams, net.readout_weights)
+             if gradient_name(stream[(*visit, l - 1)]) in {s.target for s in back.statements}]
     looped: Callable[[list[Assign]], Iterable[Statement]] = at_positions if net.positions else tuple
-    upward, downward = (tuple(looped([Assign(a.target, a.value.subs(UNIT, eps)) for a in part]))
+    upward, downward = (tuple(looped([way.placed(Assign(a.target, a.value.subs(UNIT, eps))) for a in part]))
                         for part in (layer.statements, back.statements))
     every = net.positions and POSITIONS  # as many as the size says, where there are any
-    read, known = net.read((*sample, L)), {s.target for s in back.statements}
-    asked = [(stream, weight) for stream, weight in zip(streams, net.readout_weights)
-             if gradient_name(stream[(*sample, l - 1)]) in known]
+    at_every = partial(_each, p, every)
+    read = net.read((*sample, *way.last))
     total, to_read = _total(signal * read_out, o, d_out), list[Assign]()
-    from_read = [Assign(gradient_name(stream[(*sample, L)]), weight * total) for stream, weight in asked]
+    from_read = [Assign(gradient_name(stream[(*sample, *way.last)]), weight * total) for stream, weight in asked]
     if not net.reads_stream:
-        to_read, from_read = _through_readout(net, sample, [stream for stream, _ in asked], total)
+        to_read, from_read = _through_readout(net, sample, way.last, [stream for stream, _ in asked], total)
         read = to_read[0].target
     forward: list[Statement] = [
-        *_each(p, every, *(Assign(stream[(*sample, 0)], _total(given * read_in, j, d_in)) for stream in streams)),
-        Loop(l, sp.Integer(1), L, upward), *to_read,
+        *_each(p, every, *(Assign(stream[(*sample, *way.first)], _total(given * read_in, j, d_in))
+                           for stream in streams)),
+        *way.forward(upward, streams, sample, at_every), *to_read,
         *_each(p, every, *_each(o, d_out, Assign(answer, Mean(read_out * read))))]
     backward: list[Statement] = [
         *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
         *_each(p, every, *from_read),
-        Loop(l, L, sp.Integer(1), downward, descending=True)]
+        *way.backward(downward, [_gradients(stream) for stream, _ in asked], sample, at_every)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
         """Over the batch, of sums over positions."""
@@ -106,9 +112,9 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
         by g; what does times another power moves so that it changes the stream by eps g as well."""
         return scale.step_size(net.whole(name), L) * (whole.sign * eps) ** (1 - power)
 
-    trainables = _in_blocks(net, [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
+    trainables = _in_blocks(net, [_trainable(one, parts, lambda total: mean(way.mean(way.at(total.subs(UNIT, eps)))), size_of, whole.sign)
                                   for one, parts in _per_parameter(back.gradients).items()])
-    start_of_all = sp.Add(*(gradient_name(stream[(*sample, 0)]) for stream, _ in asked))
+    start_of_all = sp.Add(*(way.of_start(_gradients(stream), sample) for stream, _ in asked))
     into_stream, out_of_it = given * start_of_all, signal * read
     reading = Trainable(U, into, mean(into_stream + out_of_it.subs(o, j) if ties else into_stream),
                         scale.step_size("U", L))
@@ -135,16 +141,19 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
         body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
     looked_at = {index for s in (*layer.statements, *back.statements) for index in (*s.target.free_symbols, *s.bound)}
     roles = {t: "clock", l: "layer", **({i: "sample"} if batch else {}),
+             **dict.fromkeys(way.visits, "visit"),
              **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width"),
              **dict.fromkeys([*([p] if every else []), *({m} & looked_at)], "position")}
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
-               **({POSITIONS: "is the number of positions"} if every else {})}
+               **({POSITIONS: "is the number of positions"} if every else {}),
+               **({VISITS: "is the number of visits"} if way.visits else {})}
     ends = (read_in,) if ties else (read_in, read_out)
     named = f"{net.title}, {title(opt)}" + (", clipped" if clipped else "")
     return Program(named, tuple(end.subs(t, 0) for end in ends),
                    tuple(one.family[(0, l)] for one in trainables if one.initial is None),
                    (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
-                   (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
+                   (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else []), *([VISITS] if way.visits else [])),
+                   meaning, roles)
 
 
 def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
@@ -201,6 +210,11 @@ def gradient_name(v: Vector | Scalar) -> sp.Expr:
     return named_family(type(v), "d" + v.name)[v.indices]
 
 
+def _gradients(stream: Family) -> Family:
+    """The family dx of x."""
+    return named_family(Vector, "d" + stream.name)
+
+
 def _total(value: sp.Expr, index: sp.Symbol, size: int) -> sp.Expr:
     """The sum over inputs or outputs, where there are several."""
     return sp.Sum(value, (index, 0, size - 1)) if size > 1 else value
@@ -231,12 +245,12 @@ def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.E
     return Backward([s for s in back.statements if s.target in wanted], back.gradients)
 
 
-def _through_readout(net: Network, sample: tuple[sp.Expr, ...], streams: list[Family], signal: sp.Expr
-                     ) -> tuple[list[Assign], list[Assign]]:
+def _through_readout(net: Network, sample: tuple[sp.Expr, ...], last: tuple[sp.Expr, ...], streams: list[Family],
+                     signal: sp.Expr) -> tuple[list[Assign], list[Assign]]:
     """What the readout acts on where that is an activation of the stream, and the way back from it; signal: of it."""
-    ends = [stream[(*sample, L)] for stream in streams]
+    ends = [stream[(*sample, *last)] for stream in streams]
     features, back = Family(Vector, "r")[sample], Family(Vector, "dr", r"\delta r")[sample]
-    forward = [Assign(features, activation(net.readout)(net.read((*sample, L))))]
+    forward = [Assign(features, activation(net.readout)(net.read((*sample, *last))))]
     return forward, [Assign(back, signal), *backpropagate(forward, {features: back}, ends, gradient_name,
                                                           UNIT).statements]
 
