@@ -17,7 +17,7 @@ from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import MatVec, Outer, Vector, kind
 from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
-from .made_names import source_of
+from ..programs.made_names import source_of
 from .trained_vectors import MOVE
 
 

@@ -24,7 +24,7 @@ from .forgetting_layers import Entering
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from ..orders.layer_functions import LAYER_TIME
-from .made_names import made_name
+from ..programs.made_names import made_name
 from .layer_map import LayerState, Sweep, sweeps
 from .own_layers import at_own_layers
 from .trained_vectors import with_moves

@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vector
 from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
-from .made_names import made_name, source_of
+from ..programs.made_names import made_name, source_of
 
 MOVE = "move"  # what moves a vector in a step is a vector of its own, made of it
 

@@ -15,14 +15,15 @@ from .collocation import Collocation
 from .common_draws import CommonDraws
 from .conditioned import Conditioned
 from .dense import Dense
+from .linear_programs import Extrapolated
 from .long_collocation import LongCollocation, prefers
 from .method import Method, require_taken
 from .particles import Particles
 from .reflection import Reflection
 from .takes import WrongSizes
 
-ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, LongCollocation, CommonDraws,
-                                                Dense, Conditioned, Particles)}
+ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Extrapolated, Reflection, Collocation, LongCollocation,
+                                                CommonDraws, Dense, Conditioned, Particles)}
 
 
 class MethodRow(dict[str, Any]):
@@ -71,7 +72,8 @@ def methods_by_preference(problem: Problem) -> Iterator[Method]:
     """
     real = (Dense, Conditioned) if problem.is_linear else (Conditioned, Dense)
     limit = (LongCollocation, Collocation) if prefers(problem) else (Collocation, LongCollocation)
-    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, CommonDraws, *real, Particles, Coefficients)
+    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, Extrapolated, CommonDraws, *real, Coefficients,
+                                            Particles)
     return (kind() for kind in kinds)  # one after the other, for those who ask until one takes it
 
 
@@ -85,7 +87,7 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> MethodTa
     >>> task = tp.Task([1, 0.5], [1, -1])
     >>> table = tp.methods.table(tp.Problem(tp.ResNet(), task, tp.SGD(0.5), tp.DepthScaling(), depth=64))
     >>> table.chosen, [row.name for row in table.rows if row.refusal is None]
-    ('reflection', ['reflection', 'particles', 'coefficients'])
+    ('reflection', ['reflection', 'coefficients', 'particles'])
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem: got {_checks.short(problem)}; expected a tp.Problem")

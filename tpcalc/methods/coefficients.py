@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,18 +11,22 @@ from .._types import KeptNodes
 from .. import _checks
 from ..interpreters import KetCoefficients as Record, read_coefficients
 from ..interpreters.generated_coefficients import not_generated, read_generated
+from ..errors import NotCovered
 from ..optimizers import SGD
+from ..scaling import DepthScaling
 from ..training.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, refusal, require_taken, wanted_times
-from .solution import solution
+from .linear_programs import products_of, read_outputs, too_many
+from .method import Progress, reason_of, refusal, require_taken, wanted_times
+from .solution import outputs_alone, solution
 
 
 @dataclass(frozen=True)
 class Coefficients:
     """Linear networks at finite depth and infinite width, exactly and slowly: time T^3 L^2. Never taken by "auto"
-    where reflection is, which answers alike.
+    where reflection is, which answers alike. Networks of other linear blocks, skips or visits are read from their
+    programs, at most 6,000 products of matrices with vectors; of these outputs alone are known.
 
     generated: whether the recursion is the one derived from the problem's program and compiled, with nothing written by
     hand. It answers alike, up to rounding; its first run for a shape of problem compiles for about ten seconds, which
@@ -41,13 +45,21 @@ class Coefficients:
         object.__setattr__(self, "generated", _checks.flag("generated", self.generated))
 
     def refuses(self, problem: Problem) -> str | None:
-        """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width; generated,
-        also losses that have no expression."""
-        return refusal(self.name, problem) or (not_generated(problem.of_vectors) if self.generated else None)
+        """Networks that are not linear, optimizers that are not, and trainings of too many products; generated, also
+        other blocks than linear ones of one matrix, and losses that have no expression."""
+        reason = refusal(self.name, problem)
+        if reason is not None:
+            return reason
+        if not self.generated:
+            return None if _is_one_matrix(problem) else too_many(self.name, problem)
+        return reason_of(lambda: problem.net.require_plain("generated=True", trained_embedding_readout=True)) or (
+            not_generated(problem.of_vectors))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off."""
         require_taken(self, problem)
+        if not _is_one_matrix(problem):
+            return self._of_program(problem, keep_nodes)
         task, depth = problem.of_vectors, problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
@@ -56,6 +68,14 @@ class Coefficients:
         kept = None if keep_nodes is None else CoefficientDetails(found)
         return Run(task, found.outputs, found.probe_outputs, times, self.name, depth, None, round_off, exact=True,
                    details=solution(self, problem, found.outputs, times, kept), problem=problem)
+
+    def _of_program(self, problem: Problem, keep_nodes: KeptNodes) -> Run:
+        if keep_nodes is not None:
+            raise NotCovered(f"keep_nodes: got {keep_nodes!r} for {problem.net!r}; method={self.name!r} knows outputs "
+                             "alone of other networks than those of one matrix a block, visited once; expected None")
+        outputs, probes = read_outputs(problem)
+        round_off = np.finfo(float).eps * products_of(problem) * max(1.0, float(np.max(np.abs(outputs))))
+        return replace(outputs_alone(problem, self.name, outputs, round_off, probes), exact=True)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The coefficients of all nodes, by training once more."""
@@ -71,3 +91,8 @@ class Coefficients:
         if progress is not None:
             progress(problem.of_vectors.steps, problem.of_vectors.steps)
         return found
+
+
+def _is_one_matrix(problem: Problem) -> bool:
+    """Is it the network whose coefficients have a recursion of their own?"""
+    return problem.net.is_plain and isinstance(problem.scale, DepthScaling)

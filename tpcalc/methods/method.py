@@ -53,6 +53,9 @@ def refusal(name: str, problem: Problem) -> str | None:
     if found is None and TAKES[name].blocks == "linear":
         trained = TAKES[name].ends == "trained"
         found = reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_embedding_readout=trained))
+    if found is None and TAKES[name].blocks == "without functions" and not problem.net.is_linear:
+        found = (f"net: got {problem.net!r}; method={name!r} takes linear networks: sums of vectors and of products of "
+                 "matrices with vectors, without norms and activations")
     return found
 
 

@@ -21,7 +21,10 @@ UPDATES = {
 EVERY = tuple(UPDATES)
 SIZES = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): "at finite depth",
          ("finite", "finite"): "at finite width"}  # (width, depth)
-BLOCKS = {"linear": "one matrix a block, linear", "kernels": "blocks that close on kernels", "any": "any network"}
+BLOCKS = {"linear": "one matrix a block, linear", "without functions": "other linear networks",
+          "kernels": "blocks that close on kernels", "any": "any network"}
+WITHIN = {"linear": tuple(BLOCKS), "without functions": ("without functions", "any"), "kernels": ("kernels", "any"),
+          "any": ("any",)}  # what takes a kind of network: that kind, or what it is one of
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ TAKES = {
     "dense": Takes("finite", "finite", powers_of_n="any"),
     "conditioned": Takes("finite", "finite", spheres="refused"),
     "particles": Takes("finite", "infinite"),
-    "coefficients": Takes("finite", "infinite", "linear", ("linear",), "one")}
+    "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
+    "coefficients": Takes("finite", "infinite", "without functions", ("linear",))}
 
 
 class WrongSizes(str):
@@ -99,7 +103,8 @@ def _size(size: int | None) -> str:
 
 def _takers(problem: Problem, takes_trait: Callable[[Takes], bool]) -> str:
     """The methods that take a trait, and networks like the problem's, by depth and width."""
-    blocks = {"linear": problem.net.is_plain, "kernels": mixes(problem.net), "any": True}
+    blocks = {"linear": problem.net.is_plain, "without functions": problem.net.is_linear, "kernels": mixes(problem.net),
+              "any": True}
     found: dict[tuple[str, str], list[str]] = {}
     for name, takes in TAKES.items():
         if blocks[takes.blocks] and takes_trait(takes):
@@ -175,8 +180,7 @@ def _by_network() -> Iterator[dict[str, str]]:
 
 def _cells(blocks: str, updates: str) -> tuple[str, ...]:
     """By size, the methods that take such updates in such networks."""
-    wider = list(BLOCKS)[list(BLOCKS).index(blocks):]
     names = {name: f" {takes.of_muon}" * (updates == "orthogonal" and blocks != "linear" and bool(takes.of_muon))
-             for name, takes in TAKES.items() if takes.blocks in wider and updates in takes.updates}
+             for name, takes in TAKES.items() if takes.blocks in WITHIN[blocks] and updates in takes.updates}
     return tuple(", ".join(f"`{name}`{where}" for name, where in names.items()
                            if (TAKES[name].width, TAKES[name].depth) == sizes) for sizes in SIZES)

@@ -21,7 +21,7 @@ from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
 from .._checks import short
 from ..optimizers import SGD
 from ..models import ResNet, Transformer
-from ..training.builders import program
+from ..training.builders import counted_training
 from ..models.convolution import Convolution
 from ..programs.language import LossDerivative, Scalar
 from ..models.networks import Network
@@ -134,7 +134,7 @@ def counted(net: Network, scale: Scaling) -> tuple[Regime | None, SizeSolution]:
         raise NotCovered(f"{given} given for {net!r}; powers of L of nonlinear blocks are counted at fractions, for at "
                          f"most {MOST_MATRICES} matrices")
     net.require_counted()
-    one = program(net, SGD(), scale)
+    one = counted_training(net, SGD(), scale)
     equations, everywhere = _equations(one)
     found = Counted(equations).settled({})
     found.require_gradients()
@@ -145,7 +145,7 @@ def counted(net: Network, scale: Scaling) -> tuple[Regime | None, SizeSolution]:
 @lru_cache(maxsize=1)
 def _limits() -> DepthLimit:
     """The regions of the plane, derived once: no constant of the scaling moves them."""
-    return depth_limit(derive_recursion(kets(program(PLAIN, SGD(), DepthScaling(ALPHA, GAMMA)))))
+    return depth_limit(derive_recursion(kets(counted_training(PLAIN, SGD(), DepthScaling(ALPHA, GAMMA)))))
 
 
 def linear_region(alpha: sp.Expr, gamma: sp.Expr) -> LimitRegion:

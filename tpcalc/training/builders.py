@@ -23,6 +23,7 @@ from ..optimizers.sphere import projected
 from ..models.positions import at_positions
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.trainable import Trainable, in_blocks
+from ..programs.visits import visits_apart
 from ..optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, title, update
 from .visits import Way
 
@@ -154,6 +155,12 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
                    (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else []), *([VISITS] if way.visits else [])),
                    meaning, roles)
+
+
+def counted_training(net: Network, opt: Optimizer | Clipped, scale: Scaling) -> Program:
+    """The training in which powers of L are counted: visits of layers, where there are several, are two, each with
+    vectors of its own; more of them are alike."""
+    return visits_apart(program(net, opt, scale), 2)
 
 
 def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:

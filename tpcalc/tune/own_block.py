@@ -21,7 +21,7 @@ from .recipe import MEANING, named_recipe
 from ..optimizers import SGD
 from ..models import ResNet
 from ..models.network import Network
-from ..training.builders import program
+from ..training.builders import counted_training
 from ..training.by_parameter import exponents_of_powers, settings_in_layers
 from ..programs.from_zero import from_zero
 from ..programs.program import Program
@@ -132,7 +132,7 @@ class RecipeAudit(Short, Aligned):
             raise NotCovered(f"program: asked of {self.name!r}, in which the number {missing[0]} starts at zero; "
                              "expected recipes in which matrices do, or nothing")
         start = self.settings.without_eps
-        written = program(self.net, SGD(), start.exponents)
+        written = counted_training(self.net, SGD(), start.exponents)
         return from_zero(written, *self.zero) if self.zero else written
 
     @property

@@ -15,7 +15,7 @@ from ..scaling import Scaling
 from ..optimizers import SGD
 from ..models import Transformer
 from ..programs.blocks import Block, Branch, block_name
-from ..training.builders import program
+from ..training.builders import counted_training
 from ..training.carried import carried
 from ..models.attention import SoftmaxAttention
 from ..models.convolution import Convolution
@@ -118,7 +118,7 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     A transformer's is that of two positions and of heads of one coordinate, softmax being a logistic function of the
     difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
     """
-    return one_position(two_positions(net, opt, scale)) if net.positions else program(net, opt, scale)
+    return one_position(two_positions(net, opt, scale)) if net.positions else counted_training(net, opt, scale)
 
 
 def is_stand_in(net: Judged, name: str) -> bool:
@@ -129,7 +129,7 @@ def is_stand_in(net: Judged, name: str) -> bool:
 
 def written_out(net: Judged, scale: Scaling) -> Program:
     """The training by plain SGD in which positions, where there are any, are still two."""
-    return two_positions(net, SGD(), scale) if net.positions else program(net, SGD(), scale)
+    return two_positions(net, SGD(), scale) if net.positions else counted_training(net, SGD(), scale)
 
 
 def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
@@ -147,7 +147,7 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
     alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, qk_norm=False,
                     attention=Attending(net.first_sublayer, attend))
-    written = program(alike, opt, scale)
+    written = counted_training(alike, opt, scale)
     return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
 
 

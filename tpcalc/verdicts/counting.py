@@ -16,7 +16,7 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
 from ..limits.eigenspaces import NoStreams
-from ..limits.made_names import copied_from, made_name
+from ..programs.made_names import copied_from, made_name
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..limits.uncounted import require_no_explosion

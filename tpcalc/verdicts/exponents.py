@@ -19,7 +19,7 @@ from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of
 from ..scaling import DepthScaling
 from ..optimizers import SGD
 from ..models.network import Network
-from ..training.builders import program
+from ..training.builders import counted_training
 from ..programs.program import Assign, Program, mapped
 from .counted import require_frozen_embedding_readout
 from .counting import ALPHA, GAMMA, Counting, OwnLayers
@@ -225,7 +225,7 @@ def _counting(net: Counted, at: Values) -> Counting:
 
 def _program(net: Counted) -> Program:
     """A ResNet is trained by plain SGD."""
-    return net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
+    return net if isinstance(net, Program) else counted_training(net, SGD(), DepthScaling(ALPHA, GAMMA))
 
 
 def _with_numbers(one: Program, at: Values) -> Program:

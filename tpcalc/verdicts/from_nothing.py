@@ -15,7 +15,7 @@ from ..scaling import DepthScaling, Parametrization
 from ..optimizers import SGD
 from ..models import ResNet
 from ..programs.blocks import Branch, named_family
-from ..training.builders import program
+from ..training.builders import counted_training
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, l, t
 from ..programs.language import Matrix, Mean, Scalar, Vector
@@ -47,7 +47,7 @@ def of_zero(net: ResNet, scale: Parametrization, names: tuple[str, ...]) -> Verd
     >>> of_zero(tp.ResNet("relu", "mlp"), scale, ("W2",)).name
     'ODE limit'
     """
-    terms = Counting.of(from_zero(program(net, SGD(), scale), *names))
+    terms = Counting.of(from_zero(counted_training(net, SGD(), scale), *names))
     solution = terms.after(UPDATES + 1)
     exponents = exponents_of_kets(solution, terms.source, solution.steps - 1, terms.exact)
     found = judge_exponents(scale.alpha, None, Region(0), exponents, JointVerdicts(net, scale), ())
@@ -90,7 +90,7 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
     def behind(b: Branch) -> sp.Expr:
         return b.let("branch", net.block_function(b))
 
-    one = program(replace(net, block=behind), SGD(), DepthScaling(ALPHA, GAMMA))
+    one = counted_training(replace(net, block=behind), SGD(), DepthScaling(ALPHA, GAMMA))
     x, gradient, value = (named_family(Vector, name) for name in ("x", "dx", "branch"))
     mean = named_family(Scalar, "gate")[t, l]
 

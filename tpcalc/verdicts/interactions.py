@@ -16,7 +16,7 @@ from ..limits.trained_vectors import with_moves
 from ..scaling import DepthScaling
 from ..optimizers import SGD
 from ..models import ResNet
-from ..training.builders import program
+from ..training.builders import counted_training
 from .counting import ALPHA, GAMMA
 from .counted import require_frozen_embedding_readout
 
@@ -70,7 +70,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
         if not value.is_Rational:
             raise ValueError(f"{name}: got {value}; expected a rational number")
     require_frozen_embedding_readout(net)
-    equations = kets(with_moves(program(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
+    equations = kets(with_moves(counted_training(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
     counted = Counted(equations)
     solution = counted.settled({s: v for s, v in ((ALPHA, a), (GAMMA, g)) if s in counted.parameters})
     solution.require_gradients()

@@ -19,7 +19,7 @@ from ..calculus.kets import Bracket
 from ..calculus.setting import Product
 from ..errors import NotCovered
 from ..gaussian.scalar_functions import scalar_function
-from ..limits.made_names import copied_from
+from ..programs.made_names import copied_from
 from ..limits.trained_vectors import vector_of
 from ..orders import EXPLODES, Affine, Exponent
 from ..programs.algebra import power_of

@@ -12,7 +12,7 @@ import sympy as sp
 from .._shown import Short, Tabled, or_why, text_table
 from .._types import Fields
 from ..asymptotics import CHANGE as MOVED, KET, SizeSolution, Unknown
-from ..limits.made_names import copied_from
+from ..programs.made_names import copied_from
 from ..orders import Affine, Exponent
 from ..scaling import Scaling
 from ..optimizers import SGD

@@ -12,7 +12,7 @@ from ..errors import NotCovered
 from ..scaling import Parametrization, Scaling
 from ..optimizers import SGD, SignSGD
 from ..programs.algebra import power_of
-from ..training.builders import program
+from ..training.builders import counted_training
 from ..optimizers.clipped import Clipped
 from ..optimizers.faithful import direction_power, optimizer_name
 from ..optimizers.names import BY_NAME
@@ -128,7 +128,7 @@ def _sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
     before their gradients may have powers of L that are the gradients' own."""
     if not net.vectors_of_block:
         return {}
-    written, found = program(net, SignSGD(), scale), {}
+    written, found = counted_training(net, SignSGD(), scale), {}
     depth = Setting.of(written).depth
     for p in written.locations():
         one, clock = p.statement, written.clock()

@@ -12,6 +12,7 @@ from ..errors import NotCovered
 from ..asymptotics import CHANGE, KET, SizeSolution
 from ..orders import Region
 from ..scaling import DepthScaling, Scaling
+from ..programs.made_names import copied_from
 from ..optimizers import SGD
 from ..optimizers.updates import Optimizer
 from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates
@@ -133,6 +134,6 @@ def name_on_transformer(net: Judged, scale: Scaling) -> str:
 def _scores(solution: SizeSolution, exponents: Exponents, update: int) -> dict[str, NetworkSize]:
     """Sizes of the score that softmax acts on, where there is one, and of its change after an update, 0 for none."""
     families = solution.counted.equations.setting.families
-    numbers = [number for number, v in enumerate(families) if v.name == "score"]
+    numbers = [number for number, v in enumerate(families) if copied_from(v.name) == "score"]
     return {name: size_of(solution, exponents, sort, update if sort == CHANGE else 0, numbers)
             for name, sort in SCORES.items() if sort == KET or update} if numbers else {}

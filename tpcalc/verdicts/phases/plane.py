@@ -17,7 +17,7 @@ from ...orders import Affine, Exponent, NotAffine, Region
 from ...scaling import DepthScaling, Parametrization, Scaling
 from ...optimizers import SGD
 from ...models import ResNet
-from ...training.builders import program
+from ...training.builders import counted_training
 from ...training.by_parameter import exponents_of_powers
 from ..counting import ALPHA, GAMMA
 from ..counted import require_frozen_embedding_readout
@@ -100,7 +100,7 @@ class ExponentPlane:
             return exponents_of(self.net)
         found = []
         for piece, scale in self.pieces:
-            for region, sizes in exponents_of(program(self.net, SGD(), scale)):
+            for region, sizes in exponents_of(counted_training(self.net, SGD(), scale)):
                 if region.size != 2:
                     raise NotCovered(f"scale: got {short(scale)}, of whose exponents one enters nothing that is "
                                      "counted; expected two that do")
@@ -116,7 +116,7 @@ class ExponentPlane:
             return ()
         return tuple(replace(one, region=Region(2, (*piece.conditions, *one.region.conditions)))
                      for piece, scale in self.pieces
-                     for one in depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions)
+                     for one in depth_limit(recursion(kets(counted_training(self.net, SGD(), scale)))).regions)
 
     def decisive(self) -> Iterator[Affine]:
         """Forms whose signs say where a point lies and what its verdict is."""

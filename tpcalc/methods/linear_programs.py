@@ -1,0 +1,123 @@
+"""Linear networks of any make: the coefficients of their programs, at a depth, and extrapolated to infinite depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from .._types import KeptNodes
+from .. import _checks
+from ..errors import Divergence, NotCovered
+from ..interpreters.program_coefficients import read_program_coefficients
+from ..interpreters.training import placed
+from ..programs.language import MatVec
+from ..results.run import Run
+from ..training.problem import Problem
+from .depth_orders import depth_orders
+from .extrapolation import Extrapolation
+from .method import Progress, reason_of, refusal, require_taken
+from .sampled import training
+from .solution import outputs_alone
+
+MOST = 6_000  # products of matrices with vectors, whose squares are held
+LEVELS = 7     # doublings of the coarsest depth
+FEWEST = 3     # depths
+
+
+def products_of(problem: Problem) -> int:
+    """How many products of matrices with vectors a training makes."""
+    job = training(problem)
+    sizes = {size: 1 for size in job.program().sizes}
+    alone = sum(len(one.value.atoms(MatVec)) for one in job.program().unroll(sizes))
+    rows = problem.task.steps * (problem.task.batch + job.probes)
+    return int(alone * rows * problem.net.visits * (problem.layers or 1))
+
+
+def too_many(name: str, problem: Problem) -> str | None:
+    """Why coefficients of a program would take too long, or None."""
+    count = products_of(problem)
+    return None if count <= MOST else (
+        f"depth: got {problem.layers} with {problem.task.steps} steps and {problem.net.visits} visits, {count} products "
+        f"of matrices with vectors; method={name!r} holds the square of that, and takes at most {MOST}")
+
+
+def read_outputs(problem: Problem) -> tuple[np.ndarray, np.ndarray | None]:
+    """Outputs of the batch and of the probes at infinite width, exactly, from the program of the training."""
+    job = training(problem)
+    found = placed(lambda: read_program_coefficients(job.program(), job.sizes(), job.data(), job.task.loss), job.depth)
+    values = {one.indices: float(value) for one, value in found.scalars.items() if one.name == "f"}
+    ordered = sorted(values, key=lambda indices: tuple(map(int, indices)))
+    return job.outputs(np.array([values[indices] for indices in ordered]))
+
+
+@dataclass(frozen=True)
+class Extrapolated:
+    """Linear networks at infinite width and depth: exact at doubling depths, extrapolated in the powers of 1/L that are
+    derived for them.
+
+    tolerance: wanted of ``run.error_estimate``, which is what leaving out the coarsest depth changes; depths are added
+    until it is reached, or until a training makes more than 6,000 products of matrices with vectors, which the notes
+    say then. coarsest: the first depth.
+
+    Raises ``ValueError`` for a tolerance that is not positive and a coarsest depth below 1.
+
+    >>> import tpcalc as tp
+    >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
+    >>> run = tp.train(tp.ResNet(visits=2), task, tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
+    >>> run.method, run.outputs[1, 0, 0].round(6), run.error_estimate < 1e-6
+    ('extrapolated', 1.445954, True)
+    """
+
+    name: ClassVar[str] = "extrapolated"
+    tolerance: float = 1e-6
+    coarsest: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", _checks.positive_number("tolerance", self.tolerance))
+        object.__setattr__(self, "coarsest", _checks.whole_number("coarsest", self.coarsest, 1))
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Networks that are not linear, optimizers that are not, and trainings that make too many products at the first
+        depths."""
+        reason = refusal(self.name, problem)
+        if reason is not None:
+            return reason
+        try:
+            reason = reason_of(lambda: depth_orders(problem.net, problem.scale))
+        except Divergence:  # solve raises it
+            return None
+        return reason or too_many(self.name, replace(problem, depth=self.coarsest * 2 ** (FEWEST - 1)))
+
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
+        """Train; raises ``Divergence`` where there is no limit, ``NotCovered`` for ``keep_nodes``: outputs alone are
+        extrapolated. progress: called with (depths done, depths at most)."""
+        require_taken(self, problem)
+        if keep_nodes is not None:
+            raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected None")
+        orders, values, estimate = depth_orders(problem.net, problem.scale), list[np.ndarray](), None
+        for level in range(LEVELS):
+            there = replace(problem, depth=self.coarsest * 2**level)
+            if too_many(self.name, there) is not None:
+                break
+            outputs, probes = read_outputs(there)
+            values.append(outputs if probes is None else np.concatenate([outputs, probes], axis=1))
+            if progress is not None:
+                progress(level + 1, LEVELS)
+            if len(values) >= FEWEST:
+                estimate = Extrapolation(np.array(values)[None], np.array(orders.first(len(values))), self.coarsest)
+                if np.max(estimate.bias_bound) <= self.tolerance:
+                    break
+        assert estimate is not None
+        error = float(np.max(estimate.bias_bound))
+        depths = ", ".join(str(self.coarsest * 2**level) for level in range(len(values)))
+        notes = (f"exact at depths {depths}, extrapolated in the powers "
+                 f"{', '.join(f'{power:.3g}' for power in orders.first(len(values) - 1))} of 1/L",)
+        if error > self.tolerance:
+            notes += (f"the tolerance {self.tolerance:g} is not reached with {MOST} products of matrices with vectors: "
+                      f"the error is {error:.2g}",)
+        batch = problem.task.batch
+        limit = estimate.limit
+        return outputs_alone(problem, self.name, limit[:, :batch], error,
+                             limit[:, batch:] if problem.task.probes is not None else None, (*notes, *orders.notes))
