@@ -8,6 +8,7 @@ from .conditioned import Conditioned as Conditioned
 from .dense import Dense as Dense
 from .long_collocation import LongCollocation as LongCollocation
 from .linear_programs import Extrapolated as Extrapolated
+from .loop_time import LoopTime as LoopTime
 from .method import Method as Method
 from .particles import Particles as Particles
 from .reflection import Reflection as Reflection

@@ -16,13 +16,14 @@ from .common_draws import CommonDraws
 from .conditioned import Conditioned
 from .dense import Dense
 from .linear_programs import Extrapolated
+from .loop_time import LoopTime
 from .long_collocation import LongCollocation, prefers
 from .method import Method, require_taken
 from .particles import Particles
 from .reflection import Reflection
 from .takes import WrongSizes
 
-ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Extrapolated, Reflection, Collocation, LongCollocation,
+ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Extrapolated, LoopTime, Reflection, Collocation, LongCollocation,
                                                 CommonDraws, Dense, Conditioned, Particles)}
 
 
@@ -72,7 +73,7 @@ def methods_by_preference(problem: Problem) -> Iterator[Method]:
     """
     real = (Dense, Conditioned) if problem.is_linear else (Conditioned, Dense)
     limit = (LongCollocation, Collocation) if prefers(problem) else (Collocation, LongCollocation)
-    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, Extrapolated, CommonDraws, *real, Coefficients,
+    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, LoopTime, Extrapolated, CommonDraws, *real, Coefficients,
                                             Particles)
     return (kind() for kind in kinds)  # one after the other, for those who ask until one takes it
 

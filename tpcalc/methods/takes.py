@@ -31,7 +31,7 @@ WITHIN = {"linear": tuple(BLOCKS), "without functions": ("without functions", "a
 class Takes:
     """What a method takes.
 
-    depth, width: "finite" or "infinite"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
+    depth, width: "finite", "infinite" or "any"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
     size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends: embedding and readout
     may be "trained", or are "frozen"; spheres: updates with ``sphere`` are "taken", or "refused"; of_muon: where a
     tp.Muon is taken, if not everywhere.
@@ -57,6 +57,7 @@ TAKES = {
     "dense": Takes("finite", "finite", powers_of_n="any"),
     "conditioned": Takes("finite", "finite", spheres="refused"),
     "particles": Takes("finite", "infinite"),
+    "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen"),
     "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
     "coefficients": Takes("finite", "infinite", "without functions", ("linear",))}
 
@@ -72,7 +73,7 @@ def misplaced(name: str, problem: Problem) -> str | None:
         others = _names(one for one, other in TAKES.items() if other.width == "finite")
         return WrongSizes(f"method: got {name!r} with width {problem.neurons or 'tp.oo'}; expected {others} at finite "
                           "width, the others at width=tp.oo")
-    if takes.depth != _size(problem.layers):
+    if takes.depth not in ("any", _size(problem.layers)):
         others = _names(one for one, other in TAKES.items() if other.depth == "infinite")
         return WrongSizes(f"method: got {name!r} with depth {problem.layers or 'tp.oo'}; expected {others} at "
                           "depth=tp.oo, the others at finite depth")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import sympy as sp
 
@@ -49,7 +49,7 @@ class Network(ABC):
     readout: sp.Expr | str = "linear"
     train_embedding_readout: bool
     positions: int | None
-    visits: int = 1
+    visits: Any = 1  # a whole number, or oo
     order: str = "cycle"
     inject: sp.Expr = sp.Integer(0)
 

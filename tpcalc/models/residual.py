@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import sympy as sp
 
-from .._checks import choice, flag, function, short, whole_number
+from .._checks import choice, flag, function, short, size, whole_number
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.blocks import HIDDEN, Block, Branch, require_block
@@ -36,7 +36,7 @@ class Residual(Network):
     gains: bool = False
     skip: SkipConnection | None = None
     mlp_ratio: int = 1
-    visits: int = 1
+    visits: Any = 1
     order: str = "cycle"
     inject: Any = sp.Integer(0)
 
@@ -74,7 +74,7 @@ class Residual(Network):
         self._require_visits()
 
     def _require_visits(self) -> None:
-        object.__setattr__(self, "visits", whole_number("visits", self.visits, 1))
+        object.__setattr__(self, "visits", size("visits", self.visits) or sp.oo)
         object.__setattr__(self, "order", choice("order", self.order, ORDERS))
         object.__setattr__(self, "inject", of_depth("inject", self.inject))
         if self.inject.free_symbols:

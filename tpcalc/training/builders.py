@@ -62,6 +62,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
     require_embedding_readout(net, opt, scale, d_in, d_out)
+    if net.visits == sp.oo:
+        raise NotCovered(f"visits: got {net.visits}; a program loops over visits of a number; expected a whole number")
     way = Way.of(net)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha / way.parts
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
