@@ -11,6 +11,7 @@ import sympy as sp
 from .. import _checks
 from .._types import Count, Number, Value
 from ..propagators.laws.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
+from ..propagators.laws.visited_overlaps import VisitedLayers
 from ..scaling import DepthScaling
 from ..models import ResNet
 from ..models.activations import activation, is_linear
@@ -48,7 +49,7 @@ class KernelFunction:
     [[0.8244, 0.2628], [0.2628, 0.8244]]
     """
 
-    layers: InitialLayers
+    layers: InitialLayers | VisitedLayers
     train_embedding_readout: bool
     readout: sp.Expr | str
 
@@ -169,8 +170,9 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     activation(readout, "readout")
     net = replace(net, readout="linear")  # of blocks and streams, which know nothing of it
     if not is_linear(readout):
-        require_gaussian(net, layers, f"a readout of {_checks.short(readout)}")
-    return KernelFunction(InitialLayers(net, layers, scale), ends, readout)
+        require_gaussian(replace(net, visits=1, order="cycle", inject=0), layers,
+                         f"a readout of {_checks.short(readout)}")
+    return KernelFunction((InitialLayers if net.visits == 1 else VisitedLayers)(net, layers, scale), ends, readout)
 
 
 def _inputs(name: str, value: Value) -> np.ndarray:
