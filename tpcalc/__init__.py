@@ -34,7 +34,7 @@ HOMES = {
     ".tune.audit": "audit",
     ".tune.recipe": "recipe",
     ".tune.table": "named_recipes",
-    ".verdicts": "classify",
+    ".verdicts": "classify classify_visits",
     ".verdicts.phases": "phase_diagram",
     ".verdicts.wishes": "solve",
     ".width": "meta_principled ntk_exponent web",

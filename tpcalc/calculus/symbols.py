@@ -16,7 +16,8 @@ from .kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Res
 from .setting import Setting
 
 Meaning = tuple[tuple[str, ...], str]  # symbols in LaTeX, and what they are, formulas between dollar signs
-ROLES = {"clock": "a training step", "layer": "a layer", "visit": "a visit of all layers, or of one", "sample": "a sample of the batch",
+ROLES = {"clock": "a training step", "layer": "a layer",
+         "visit": "a visit of all layers, or of one", "sample": "a sample of the batch",
          "position": "a position of the sequence", "width": "a coordinate of inputs or of outputs"}
 U, V, W = (Family(kind, name) for kind, name in ((Vector, "u"), (Vector, "v"), (Matrix, "W")))
 NODES: dict[type, tuple[str, str]] = {

@@ -131,7 +131,8 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
         written = with_initial_products(written, net)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     twice = 2 if net.ties_embedding_readout else 1  # U . U has twice the variance of U . nV
-    square: Statement = Assign(SQUARE[first], twice * Mean(activation(net.readout)(net.read((*first, *Way.of(net).last))) ** 2))
+    features = activation(net.readout)(net.read((*first, *Way.of(net).last)))
+    square: Statement = Assign(SQUARE[first], twice * Mean(features ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:

@@ -23,8 +23,8 @@ from .particles import Particles
 from .reflection import Reflection
 from .takes import WrongSizes
 
-ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Extrapolated, LoopTime, Reflection, Collocation, LongCollocation,
-                                                CommonDraws, Dense, Conditioned, Particles)}
+ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Extrapolated, LoopTime, Reflection, Collocation,
+                                                LongCollocation, CommonDraws, Dense, Conditioned, Particles)}
 
 
 class MethodRow(dict[str, Any]):
@@ -73,8 +73,8 @@ def methods_by_preference(problem: Problem) -> Iterator[Method]:
     """
     real = (Dense, Conditioned) if problem.is_linear else (Conditioned, Dense)
     limit = (LongCollocation, Collocation) if prefers(problem) else (Collocation, LongCollocation)
-    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, LoopTime, Extrapolated, CommonDraws, *real, Coefficients,
-                                            Particles)
+    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, LoopTime, Extrapolated, CommonDraws, *real,
+                                               Coefficients, Particles)
     return (kind() for kind in kinds)  # one after the other, for those who ask until one takes it
 
 

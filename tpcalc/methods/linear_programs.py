@@ -39,8 +39,8 @@ def too_many(name: str, problem: Problem) -> str | None:
     """Why coefficients of a program would take too long, or None."""
     count = products_of(problem)
     return None if count <= MOST else (
-        f"depth: got {problem.layers} with {problem.task.steps} steps and {problem.net.visits} visits, {count} products "
-        f"of matrices with vectors; method={name!r} holds the square of that, and takes at most {MOST}")
+        f"depth: got {problem.layers} with {problem.task.steps} steps and {problem.net.visits} visits, {count} "
+        f"products of matrices with vectors; method={name!r} holds the square of that, and takes at most {MOST}")
 
 
 def read_outputs(problem: Problem) -> tuple[np.ndarray, np.ndarray | None]:
@@ -112,7 +112,7 @@ class Extrapolated:
         assert estimate is not None
         error = float(np.max(estimate.bias_bound))
         depths = ", ".join(str(self.coarsest * 2**level) for level in range(len(values)))
-        notes = (f"exact at depths {depths}, extrapolated in the powers "
+        notes: tuple[str, ...] = (f"exact at depths {depths}, extrapolated in the powers "
                  f"{', '.join(f'{power:.3g}' for power in orders.first(len(values) - 1))} of 1/L",)
         if error > self.tolerance:
             notes += (f"the tolerance {self.tolerance:g} is not reached with {MOST} products of matrices with vectors: "

@@ -22,8 +22,8 @@ from .solution import outputs_alone
 class LoopTime:
     """Infinite width and infinitely many visits in cycles, linear blocks of one matrix, at any depth: exactly.
 
-    Layers are then one matrix in loop time, so that the depth enters through powers of L alone. Takes tp.SGD, and frozen
-    embedding and readout; outputs alone are known. Source: [tpcalc/loops].
+    Layers are then one matrix in loop time, so that the depth enters through powers of L alone. Takes tp.SGD, and
+    frozen embedding and readout; outputs alone are known. Source: [tpcalc/loops].
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
@@ -41,8 +41,8 @@ class LoopTime:
         if net.visits != sp.oo:
             return f"visits: got {net.visits}; method={self.name!r} takes infinitely many; expected tp.oo"
         if net.order != "cycle" or net.inject:
-            return (f"order, inject: got {net.order!r} and {net.inject} with infinitely many visits; method={self.name!r} "
-                    "takes 'cycle' and 0")
+            return (f"order, inject: got {net.order!r} and {net.inject} with infinitely many visits; "
+                    f"method={self.name!r} takes 'cycle' and 0")
         return refusal(self.name, replace(problem, net=replace(net, visits=1)))  # type: ignore[type-var]
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:

@@ -47,8 +47,8 @@ def refusal(name: str, problem: Problem) -> str | None:
     """Why the table of what methods take has no place for a problem, or None."""
     found = misplaced(name, problem)
     if found is None and problem.net.visits == sp.oo:
-        found = (f"visits: got tp.oo; method={name!r} takes a number of visits; expected one, or 'loop_time' for linear "
-                 "blocks of one matrix")
+        found = (f"visits: got tp.oo; method={name!r} takes a number of visits; expected one, or 'loop_time' for "
+                 "linear blocks of one matrix")
     if found is None and not problem.is_mup and TAKES[name].powers_of_n == "muP":
         found = no_kets(name, problem)
     if found is None:

@@ -31,10 +31,10 @@ WITHIN = {"linear": tuple(BLOCKS), "without functions": ("without functions", "a
 class Takes:
     """What a method takes.
 
-    depth, width: "finite", "infinite" or "any"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``; exponents: "one"
-    size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends: embedding and readout
-    may be "trained", or are "frozen"; spheres: updates with ``sphere`` are "taken", or "refused"; of_muon: where a
-    tp.Muon is taken, if not everywhere.
+    depth, width: "finite", "infinite" or "any"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``;
+    exponents: "one" size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends:
+    embedding and readout may be "trained", or are "frozen"; spheres: updates with ``sphere`` are "taken", or
+    "refused"; of_muon: where a tp.Muon is taken, if not everywhere.
     """
 
     depth: str

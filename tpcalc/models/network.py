@@ -76,8 +76,8 @@ class Network(ABC):
     @property
     @abstractmethod
     def is_plain(self) -> bool:
-        """Is a layer nothing but one matrix, on the stream as it is, added to it, visited once, and is the stream read as
-        it is?"""
+        """Is a layer nothing but one matrix, on the stream as it is, added to it, visited once, and is the stream read
+        as it is?"""
 
     @property
     def ties_embedding_readout(self) -> bool:

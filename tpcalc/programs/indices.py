@@ -1,5 +1,5 @@
-"""The indices of builders: sizes T (steps), L (depth), B (batch), P (positions of a sequence), N (visits of a layer), what
-runs over them, and over inputs and outputs."""
+"""The indices of builders: sizes T (steps), L (depth), B (batch), P (positions of a sequence), N (visits of a layer),
+what runs over them, and over inputs and outputs."""
 
 from __future__ import annotations
 

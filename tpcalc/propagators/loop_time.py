@@ -1,7 +1,7 @@
 """A linear network whose layers are visited infinitely often: layers times loops are one matrix in loop time.
 
-Between times tau and tau + dtau the stream meets every layer equally often, so that it moves along the sum of all matrices,
-which is one matrix W however many there are: dx = sqrt(noise) W x dtau. Its products have memory in loop time,
+Between times tau and tau + dtau the stream meets every layer equally often, so that it moves along the sum of all
+matrices, one matrix W however many there are: dx = sqrt(noise) W x dtau. Its products have memory in loop time,
 
     W x_t(tau) = F_t(tau) + sum over s < t of the integral of delta_s R_ts(tau, .),  R_ts = d x_t(tau) / d B_s(sigma),
 
@@ -67,8 +67,8 @@ def train_in_loop_time(task: Task, opt: SGD, noise: float, drift: float) -> Loop
             if error <= AGREED * len(outputs) * max(1.0, float(np.max(np.abs(every)))):
                 return LoopSolution(outputs, probes, squares, error, count)
         before = every
-    raise Divergence(f"{SIZES[-1]} nodes of loop time do not resolve the solution: the last refinement moved the outputs "
-                     f"by {error:.1e}")
+    raise Divergence(f"{SIZES[-1]} nodes of loop time do not resolve the solution: the last refinement moved the "
+                     f"outputs by {error:.1e}")
 
 
 class _LoopTime:
@@ -134,7 +134,8 @@ class _LoopTime:
             moved, found = max(float(np.max(np.abs(new - found))), shifted), new
             if not np.isfinite(moved):
                 raise Divergence(f"training diverges at step {t}", step=t)
-            if moved <= AGREED / 10 * max(1.0, float(np.max(np.abs(found))), float(np.max(np.abs(self.covariance[own])))):
+            sizes = float(np.max(np.abs(found))), float(np.max(np.abs(self.covariance[own])))
+            if moved <= AGREED / 10 * max(1.0, *sizes):
                 break
         else:
             raise Divergence(f"the iteration in loop time does not converge at step {t}", step=t)

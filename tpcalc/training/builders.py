@@ -115,7 +115,10 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
         by g; what does times another power moves so that it changes the stream by eps g as well."""
         return scale.step_size(net.whole(name), L) * (whole.sign * eps) ** (1 - power)
 
-    trainables = _in_blocks(net, [_trainable(one, parts, lambda total: mean(way.mean(way.at(total.subs(UNIT, eps)))), size_of, whole.sign)
+    def over_visits(total: sp.Expr) -> sp.Expr:
+        return mean(way.mean(way.at(total.subs(UNIT, eps))))
+
+    trainables = _in_blocks(net, [_trainable(one, parts, over_visits, size_of, whole.sign)
                                   for one, parts in _per_parameter(back.gradients).items()])
     start_of_all = sp.Add(*(way.of_start(_gradients(stream), sample) for stream, _ in asked))
     into_stream, out_of_it = given * start_of_all, signal * read
@@ -155,7 +158,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     return Program(named, tuple(end.subs(t, 0) for end in ends),
                    tuple(one.family[(0, l)] for one in trainables if one.initial is None),
                    (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
-                   (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else []), *([VISITS] if way.visits else [])),
+                   (T, L, *(size for size, one in ((BATCH, batch), (POSITIONS, every), (VISITS, way.visits)) if one)),
                    meaning, roles)
 
 

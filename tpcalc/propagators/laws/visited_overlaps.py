@@ -1,7 +1,7 @@
 """Overlaps of streams that go through layers several times, of a network that is not trained.
 
-Visits u and u' of one layer add kappa of <x_u|x_u'> to the overlaps of what comes behind them: what one matrix makes of two
-vectors is correlated as they are. So overlaps are functions of two visits,
+Visits u and u' of one layer add kappa of <x_u|x_u'> to the overlaps of what comes behind them: what one matrix makes of
+two vectors is correlated as they are. So overlaps are functions of two visits,
 
     C_vw = C_0 + noise sum over u < v, u' < w of one layer of kappa(C_uu'),
 
@@ -33,7 +33,9 @@ PART = 2**22                            # entries that are held at once
 class Visits(Protocol):
     """Sums over pairs of visits of one layer; arrays have the two visits and the layer as last axes."""
 
-    shape: tuple[int, int, int]
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many visits, visits and layers, or nodes of these, there are."""
 
     def before(self, added: np.ndarray) -> np.ndarray:
         """Over all that come before two visits."""
@@ -47,8 +49,8 @@ class Visits(Protocol):
 
 @dataclass(frozen=True)
 class Cycles:
-    """N visits of all layers in turn. below, above: sums, or integrals, over layers before and after each; weights: over
-    all."""
+    """N visits of all layers in turn. below, above: sums, or integrals, over layers before and after each; weights:
+    over all."""
 
     visits: int
     below: np.ndarray
@@ -111,9 +113,10 @@ def _earlier(values: np.ndarray, axis: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class VisitedLayers:
-    """The layers of a net that visits them several times, at initialization, at a depth (None: infinite) and a scaling.
+    """The layers of a net that visits them several times, at initialization, at a depth (None: infinite) and a
+    scaling.
 
-    Raises ``NotCovered`` for what is added at every visit, visits without end in blocks, and as ``InitialLayers`` does.
+    Raises ``NotCovered`` for what is added at every visit, endless visits in blocks, and as ``InitialLayers`` does.
     """
 
     net: ResNet
@@ -146,8 +149,8 @@ class VisitedLayers:
                     for a, b in zip(before, now)):
                 return now
             before = now
-        raise Divergence(f"{SIZES[-1]} nodes do not resolve the kernels of {self.net!r}, as where activations have kinks "
-                         "and visits have no number; expected a number of visits, at a depth")
+        raise Divergence(f"{SIZES[-1]} nodes do not resolve the kernels of {self.net!r}, as where activations have "
+                         "kinks and visits have no number; expected a number of visits, at a depth")
 
     @property
     def _is_exact(self) -> bool:
