@@ -56,9 +56,11 @@ def _written_out(body: sp.Expr, plain: set[sp.Symbol]) -> sp.Expr:
 
     def single(total: sp.Sum) -> sp.Expr:
         inside = _written_out(total.function, plain)
-        for index, low, high in total.limits:
-            inside = (write_out(sp.Sum(inside, (index, low, high))) if index in plain or low == high
-                      else sp.Sum(inside, (index, low, high)))
+        apart = [limit for limit in total.limits if limit[0] in plain or limit[1] == limit[2]]
+        axes = [limit for limit in total.limits if limit not in apart]
+        inside = sp.Sum(inside, *axes) if axes else inside
+        for limit in apart:
+            inside = write_out(sp.Sum(inside, limit))
         return inside
 
     found = {total: single(total) for total in _outermost(body)}

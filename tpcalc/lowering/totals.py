@@ -14,7 +14,8 @@ class Totals(Averages):
     """Sums over indices."""
 
     def total(self, node: sp.Sum) -> Value:
-        (index, low, high), inner = node.limits[-1], node.limits[:-1]
+        axes_first = sorted(node.limits, key=lambda limit: not self.is_axis(limit[0]))  # ends of axes have no indices
+        (index, low, high), inner = axes_first[-1], axes_first[:-1]
         body = sp.Sum(node.function, *inner) if inner else node.function
         if self.is_axis(index) and not body.has(NonlinearOuter):
             with self.summed(index, low, high):

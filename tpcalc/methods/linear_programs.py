@@ -16,7 +16,7 @@ from ..programs.language import MatVec
 from ..results.run import Run
 from ..training.problem import Problem
 from .depth_orders import depth_orders
-from .extrapolation import Extrapolation
+from .extrapolation import depth_weights
 from .method import Progress, reason_of, refusal, require_taken
 from .sampled import training
 from .solution import outputs_alone
@@ -57,9 +57,9 @@ class Extrapolated:
     """Linear networks at infinite width and depth: exact at doubling depths, extrapolated in the powers of 1/L that are
     derived for them.
 
-    tolerance: wanted of ``run.error_estimate``, which is what leaving out the coarsest depth changes; depths are added
-    until it is reached, or until a training makes more than 6,000 products of matrices with vectors, which the notes
-    say then. coarsest: the first depth.
+    tolerance: wanted of ``run.error_estimate``, which is what the last depth changes; depths are added until it is
+    reached, or until a training makes more than 6,000 products of matrices with vectors, which the notes say then.
+    coarsest: the first depth.
 
     Raises ``ValueError`` for a tolerance that is not positive and a coarsest depth below 1.
 
@@ -96,7 +96,8 @@ class Extrapolated:
         require_taken(self, problem)
         if keep_nodes is not None:
             raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected None")
-        orders, values, estimate = depth_orders(problem.net, problem.scale), list[np.ndarray](), None
+        orders, values = depth_orders(problem.net, problem.scale), list[np.ndarray]()
+        limit, error = np.zeros(0), np.inf
         for level in range(LEVELS):
             there = replace(problem, depth=self.coarsest * 2**level)
             if too_many(self.name, there) is not None:
@@ -105,19 +106,17 @@ class Extrapolated:
             values.append(outputs if probes is None else np.concatenate([outputs, probes], axis=1))
             if progress is not None:
                 progress(level + 1, LEVELS)
+            before, limit = limit, np.tensordot(depth_weights(np.array(orders.first(level))), values, axes=(0, 0))
             if len(values) >= FEWEST:
-                estimate = Extrapolation(np.array(values)[None], np.array(orders.first(len(values))), self.coarsest)
-                if np.max(estimate.bias_bound) <= self.tolerance:
+                error = float(np.max(np.abs(limit - before)))
+                if error <= self.tolerance:
                     break
-        assert estimate is not None
-        error = float(np.max(estimate.bias_bound))
         depths = ", ".join(str(self.coarsest * 2**level) for level in range(len(values)))
-        notes: tuple[str, ...] = (f"exact at depths {depths}, extrapolated in the powers "
-                 f"{', '.join(f'{power:.3g}' for power in orders.first(len(values) - 1))} of 1/L",)
+        powers = ", ".join(f"{power:.3g}" for power in orders.first(len(values) - 1))
+        notes: tuple[str, ...] = (f"exact at depths {depths}, extrapolated in the powers {powers} of 1/L",)
         if error > self.tolerance:
             notes += (f"the tolerance {self.tolerance:g} is not reached with {MOST} products of matrices with vectors: "
                       f"the error is {error:.2g}",)
         batch = problem.task.batch
-        limit = estimate.limit
         return outputs_alone(problem, self.name, limit[:, :batch], error,
                              limit[:, batch:] if problem.task.probes is not None else None, (*notes, *orders.notes))

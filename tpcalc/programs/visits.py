@@ -45,8 +45,14 @@ def visits_apart(program: Program, visits: int) -> Program:
 
     def written(value: sp.Expr) -> sp.Expr:
         at_number = value.subs(VISITS, visits).replace(
-            lambda e: isinstance(e, sp.Sum) and any(limit[0] in indices for limit in e.limits), write_out)
+            lambda e: isinstance(e, sp.Sum) and any(limit[0] in indices for limit in e.limits), terms)
         return at_number.replace(lambda e: isinstance(e, Member), named)
+
+    def terms(total: sp.Sum) -> sp.Expr:
+        """Those over visits; sums over others stay."""
+        over = [limit for limit in total.limits if limit[0] in indices]
+        rest = [limit for limit in total.limits if limit[0] not in indices]
+        return write_out(sp.Sum(total.function, *rest, *over))
 
     def around(loop: Loop, body: tuple[Statement, ...]) -> Iterator[Statement]:
         if loop.index not in indices:

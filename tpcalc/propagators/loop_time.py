@@ -59,8 +59,8 @@ def train_in_loop_time(task: Task, opt: SGD, noise: float, drift: float) -> Loop
     """
     before: np.ndarray | None = None
     for count in SIZES:
-        run = _LoopTime(task, opt, noise, drift, LoopNodes.of(count))
-        outputs, probes, squares = run.train()
+        with np.errstate(all="ignore"):  # what is not finite is found, and said
+            outputs, probes, squares = _LoopTime(task, opt, noise, drift, LoopNodes.of(count)).train()
         every = outputs if probes is None else np.concatenate([outputs, probes], axis=1)
         if before is not None:
             error = float(np.max(np.abs(every - before)))

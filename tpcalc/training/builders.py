@@ -116,7 +116,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
         return scale.step_size(net.whole(name), L) * (whole.sign * eps) ** (1 - power)
 
     def over_visits(total: sp.Expr) -> sp.Expr:
-        return mean(way.mean(way.at(total.subs(UNIT, eps))))
+        return mean(way.total(way.at(total.subs(UNIT, eps)))) / way.parts
 
     trainables = _in_blocks(net, [_trainable(one, parts, over_visits, size_of, whole.sign)
                                   for one, parts in _per_parameter(back.gradients).items()])

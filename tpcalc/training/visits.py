@@ -67,9 +67,9 @@ class Way:
         """A statement of a layer where the program has it."""
         return Assign(self.at(one.target), self.at(one.value))
 
-    def mean(self, gradient: sp.Expr) -> sp.Expr:
+    def total(self, gradient: sp.Expr) -> sp.Expr:
         """Over visits, of what each of them asks of a layer."""
-        return sp.Sum(gradient, (c, 1, VISITS)) / VISITS if self.visits else gradient
+        return sp.Sum(gradient, (c, 1, VISITS)) if self.visits else gradient
 
     def forward(self, layer: Sequence[Statement], streams: Sequence[Family], sample: Index, each: Each
                 ) -> list[Statement]:

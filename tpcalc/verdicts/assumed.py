@@ -51,6 +51,11 @@ def by_optimizer(opt: Optimizer, scale: Scaling, counted: Scaling, names: tuple[
     return found + ["a weight decay takes a share of order one in a step"] * bool(decay)
 
 
+def by_visits(net: Judged) -> list[str]:
+    """What stands for layers that are visited several times."""
+    return ["two visits of every layer stand for all visits that stay as L grows"] * (net.visits > 1)
+
+
 def by_network(net: Judged) -> list[str]:
     """What stands for a network of several positions."""
     return [UNNORMED] * (net.norm is None) + [NORMED] * any(one.qk_norm for one in net.chooses) + [ASSUMED]

@@ -21,7 +21,7 @@ from ..optimizers.clipped import Clipped
 from ..programs.program import Program
 from ..optimizers.updates import Optimizer, unclipped
 from ..width.sizes.verdict import width_verdict
-from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates
+from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates, by_visits
 from .counted import WIDE, BranchesApart, FromZero, apart_of, require_frozen_embedding_readout
 from .counting import OwnLayers, training_terms
 from .exponents import in_every_depth, region_of
@@ -200,7 +200,7 @@ def _of_resnet(net: Network, scale: Scaling, opt: Optimizer, updates: int) -> Ve
             exponents = in_every_depth(regime, 0)
     matrices, descent = MatrixVerdicts(net, counted, updates), linear if linear.weight_decay else SGD()
     found = judge_exponents(alpha, gamma, region, exponents, matrices, point)
-    assumed = (FROZEN, SAMPLE, *by_optimizer(opt, scale, counted, net.trained_of_block),
+    assumed = (*by_visits(net), FROZEN, SAMPLE, *by_optimizer(opt, scale, counted, net.trained_of_block),
                by_updates(exponents, updates, found.stable_at_init, alone))
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent, updates), assumptions=assumed)
 

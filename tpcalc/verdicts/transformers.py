@@ -15,7 +15,7 @@ from ..scaling import DepthScaling, Scaling
 from ..programs.made_names import copied_from
 from ..optimizers import SGD
 from ..optimizers.updates import Optimizer
-from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates
+from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates, by_visits
 from .counted import FromZero, Judged
 from .counting import Counting, training_terms
 from .matrices import MatrixVerdicts
@@ -67,7 +67,7 @@ def of_transformer(net: Judged, scale: Scaling, opt: Optimizer, updates: int = 1
             raise NotCovered(f"from_zero: got {net.zero}; scores, from 0, come to L^({scores['change of score']}), "
                              "beyond where softmax is linear; expected updates that leave them of order one")
     names = net.trained_of_block
-    taken = (*by_network(net), FROZEN, SAMPLE, *by_optimizer(opt, scale, same, names),
+    taken = (*by_network(net), *by_visits(net), FROZEN, SAMPLE, *by_optimizer(opt, scale, same, names),
              by_updates(exponents, updates, counted))
     return replace(found, exponents={**found.exponents, **scores}, bounds=bounds,
                    sizes=NetworkSizes(net, same, counted, descent, updates),
