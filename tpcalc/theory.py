@@ -30,6 +30,7 @@ from .training.by_parameter import powers_by_parameter as powers_by_parameter, w
 from .programs.language import Family as Family, Matrix as Matrix, Scalar as Scalar, Vector as Vector
 from .programs.language import HeadSum as HeadSum, LossDerivative as LossDerivative, MatVec as MatVec, Mean as Mean
 from .programs.language import NonlinearOuter as NonlinearOuter, Outer as Outer, Transpose as Transpose
+from .programs.visits import visits_apart as visits_apart
 from .programs.norms import NormRatio as NormRatio
 from .programs.program import Assign as Assign, Loop as Loop
 from .training.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem

@@ -104,11 +104,12 @@ ENTRY = Entry(
     title="layers that are visited again are one matrix in loop time",
     source="tpcalc (new)",
     says="A linear network visits $L$ layers $N$ times, $x \\to x + \\epsilon W^l x$. Words in initial matrices are "
-         "orthogonal at infinite width. With one layer a word of $j$ letters has the weight $a_j$, and $\\langle x | x "
-         "\\rangle$ grows by $\\sum_j a_j^2$; with $\\epsilon = c / N$ weights settle at $b_j = c^j / j!$, so that it is "
-         "$I_0(2 c)$, and overlaps of two loop times are $C = \\sum_j C_j$, which solves $\\partial_\\tau "
-         "\\partial_{\\tau'} C = c^2 C$. Several layers in cycles, with $\\epsilon = c / (N \\sqrt L)$, are then one "
-         "matrix: their sum over $\\sqrt L$ is $N(0, 1/n)$, and the stream meets all of them equally often.",
+         "orthogonal at infinite width. With one layer a word of $j$ letters has the weight $a_j$, and "
+         "$\\langle x | x \\rangle$ grows by $\\sum_j a_j^2$; with $\\epsilon = c / N$ weights settle at $b_j = c^j / "
+         "j!$, so that it is $I_0(2 c)$, and overlaps of two loop times are $C = \\sum_j C_j$, which solves "
+         "$\\partial_\\tau \\partial_{\\tau'} C = c^2 C$. Several layers in cycles, with $\\epsilon = c / (N \\sqrt "
+         "L)$, are then one matrix: their sum over $\\sqrt L$ is $N(0, 1/n)$, and the stream meets all of them equally "
+         "often.",
     statement=statement,
     assumptions=("frozen embedding and readout", "infinite width"),
     derive=derive,

@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 import pytest
+import sympy as sp
 from scipy.special import iv
 
 import tpcalc as tp
@@ -35,7 +36,8 @@ def test_references(phi: str, nngp: float, ntk: float) -> None:
     assert abs(kernels.nngp[0, 0] - nngp) < 1e-8 and abs(kernels.ntk[0, 0] - ntk) < 1e-8
 
 
-def slow(visits: int, layers: int, order: str, start: float, kappa: Callable[[float, float, float], float]) -> np.ndarray:
+def slow(visits: int, layers: int, order: str, start: float, kappa: Callable[[float, float, float], float]
+         ) -> np.ndarray:
     """<x_v|x_w> of all visits of one input, by the sum as it is written."""
     count = visits * layers
     layer = [v % layers if order == "cycle" else v // visits for v in range(count)]
@@ -52,7 +54,6 @@ def slow(visits: int, layers: int, order: str, start: float, kappa: Callable[[fl
 @pytest.mark.parametrize("visits, layers", [(2, 3), (4, 1), (3, 2)])
 def test_sums_over_pairs_of_visits(order: str, visits: int, layers: int) -> None:
     """W sin x: E sin u sin v = exp(-(p + q)/2) sinh c."""
-    import sympy as sp
     z = sp.Symbol("z", real=True)
     net = tp.ResNet(sp.sin(z), "pre_nonlin", visits=visits, order=order)
     expected = slow(visits, layers, order, 0.8, lambda c, p, q: np.exp(-(p + q) / 2) * np.sinh(c))
@@ -77,11 +78,10 @@ def test_once_is_what_it_was_and_many_layers_have_a_limit(how: dict) -> None:
 
 
 def test_visits_in_a_row_are_one_at_infinite_depth() -> None:
-    rows, once = (tp.kernel_fn(net)(POINTS) for net in (tp.ResNet("tanh", "mlp", visits=4, order="block"),
-                                                         tp.ResNet("tanh", "mlp")))
+    net = tp.ResNet("tanh", "mlp", visits=4, order="block")
+    rows, once = tp.kernel_fn(net)(POINTS), tp.kernel_fn(tp.ResNet("tanh", "mlp"))(POINTS)
     assert np.array_equal(rows.ntk, once.ntk)
-    far = [np.max(np.abs(tp.kernel_fn(tp.ResNet("tanh", "mlp", visits=4, order="block"), depth)(POINTS).ntk - once.ntk))
-           for depth in (16, 32, 64)]
+    far = [np.max(np.abs(tp.kernel_fn(net, depth)(POINTS).ntk - once.ntk)) for depth in (16, 32, 64)]
     assert all(1.8 < a / b < 2.2 for a, b in zip(far, far[1:]))
 
 

@@ -32,7 +32,8 @@ def test_it_is_the_limit_of_many_visits(scale: tuple, depth: int) -> None:
     task = tp.Task(rng.normal(size=(3, 2, 2)), rng.normal(size=(3, 2, 2)), probes=rng.normal(size=(1, 2)))
     opt = tp.SGD(0.3, momentum=0.5, weight_decay=0.1)
     limit = tp.train(tp.ResNet(visits=tp.oo), task, opt, tp.DepthScaling(*scale), depth=depth)
-    runs = [tp.train(tp.ResNet(visits=visits), task, opt, tp.DepthScaling(*scale), depth=depth) for visits in (8, 16, 32)]
+    runs = [tp.train(tp.ResNet(visits=visits), task, opt, tp.DepthScaling(*scale), depth=depth)
+            for visits in (8, 16, 32)]
     for name in ("outputs", "probe_outputs"):
         far = [float(np.max(np.abs(getattr(run, name) - getattr(limit, name)))) for run in runs]
         assert far[0] > 1e-3 and all(1.7 < a / b < 2.3 for a, b in zip(far, far[1:]))

@@ -36,11 +36,12 @@ REFERENCES = [
 def test_a_real_network_is_the_one_written_by_hand(name: str, how: dict, opt: tp.SGD | tp.SignSGD, batch: int) -> None:
     net, block = PLAIN[name]
     inputs, targets = INPUTS.reshape(-1, batch), TARGETS.reshape(-1, batch)
-    run = tp.train(replace(net, **how), tp.Task(inputs[..., None], targets[..., None]), opt, tp.DepthScaling(0.75, 0.25),
-                   depth=2, width=5, method="dense", seed=3)
+    task = tp.Task(inputs[..., None], targets[..., None])
+    run = tp.train(replace(net, **how), task, opt, tp.DepthScaling(0.75, 0.25), depth=2, width=5,
+                   method=tp.methods.Dense(seed=3))
     trained = ("U", "nV") if how.get("train_embedding_readout") else ()
-    plain = visited.PlainLoop(block, 2, how["visits"], how.get("order", "cycle"), float(how.get("inject", 0)), 0.75, 0.25,
-                              trained)
+    order, inject = how.get("order", "cycle"), float(how.get("inject", 0))
+    plain = visited.PlainLoop(block, 2, how["visits"], order, inject, 0.75, 0.25, trained)
     expected = plain.trace(run.initial_weights(), inputs, targets, 0.3, isinstance(opt, tp.SignSGD))
     assert np.allclose(run.outputs[..., 0], expected, rtol=1e-10, atol=1e-12)
     assert abs(expected[1, 0] - plain.output(run.initial_weights(), inputs[1, 0]).real) > 1e-3  # it has learned
@@ -131,8 +132,8 @@ def test_a_transformer_at_first_is_one_of_copied_layers() -> None:
 
 
 @pytest.mark.parametrize("given, said", [
-    (dict(visits=0), "visits: got 0"), (dict(visits=1.5), "visits: got 1.5"), (dict(visits=2, order="row"), "order: got"),
-    (dict(order="block"), "visits: got 1"), (dict(visits=2, order="block", inject=1), "inject: got 1"),
+    (dict(visits=0), "visits: got 0"), (dict(visits=1.5), "visits: got 1.5"), (dict(order="block"), "visits: got 1"),
+    (dict(visits=2, order="row"), "order: got"), (dict(visits=2, order="block", inject=1), "inject: got 1"),
     (dict(visits=2, inject=sp.Symbol("L")), "inject: got L")])
 def test_wrong_loops_are_refused(given: dict, said: str) -> None:
     with pytest.raises(ValueError, match=said):

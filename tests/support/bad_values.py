@@ -109,10 +109,12 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3,
     "peak": 0.5}
 
-OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block"}
+OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block",
+           "visits": "size", "order": "nothing", "inject": "none yet"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt", "from_zero": "nothing", "updates": "whole"},
+    "classify_visits": {"branch": "real", "lr": "real", "net": "optional net", "opt": "optional opt"},
     "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
               "minimize": "optional nothing", "maximize": "optional nothing"},
     "interactions": {"net": "optional net"}, "recipe_table": {"optimizer": "word", "s": "exponent"},
@@ -174,7 +176,9 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "audit_matrices": {"net": "optional net", "scale": "result", "optimizer": "optional optimizer name"},
     "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result",
                       "net": "optional net"},
-    "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole"},
+    "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole",
+               "visits": "whole"},
+    "visits_apart": {"program": "result", "visits": "whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
     "cauchy_differences": {"depths": "growing"}, "convergence": {"depths": "growing"},
@@ -182,6 +186,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "WidthOrDepth.best": {"budget": "positive"},
     "tasks.digits": {"batch": "whole"}, "tasks.text": {"batch": "whole", "positions": "whole"},
     "methods.LongCollocation": {"tolerance": "positive", "rows": "whole"},
+    "methods.Extrapolated": {"tolerance": "positive", "coarsest": "whole"},
     "methods.CommonDraws": {"tolerance": "positive", "batches": "nothing", "coarsest": "whole"},
     "methods.Coefficients": {"generated": "flag"},
     **dict.fromkeys(("methods.Conditioned", "methods.Particles"), {"namespace": "array namespace", "device": "device"}),
@@ -261,7 +266,8 @@ INNER = {  # called by the package, on values of its own
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
         "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
         "require_directions", "require_hidden", "whole",
-        "require_no_vectors", "require_added", "require_counted")), "asked by builders and problems"),
+        "require_no_vectors", "require_one_visit", "require_added", "require_counted")),
+        "asked by builders and problems"),
     "Shampoo.direction": "builds an expression for a builder", "SOAP.direction": "builds an expression for a builder",
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",

@@ -70,13 +70,16 @@ def _of(problem: Problem, member: Member) -> str:
 
 
 def said_of_directions(problem: Problem, found: LoweredParticles) -> tuple[str, ...]:
-    """The smallest ratio of singular values, and where, as a note; nothing where no matrix moves along any."""
-    ratios = {member: float(np.min([values[-1] / values[0] for values in ours if len(values)]))
-              for member, ours in _spectra(found.batches) if any(map(len, ours))}
+    """The smallest ratio of singular values, of how many, and where, as a note; nothing where no matrix moves."""
+    spectra = {member: [values for values in ours if len(values)] for member, ours in _spectra(found.batches)}
+    ratios = {member: float(np.min([values[-1] / values[0] for values in ours])) for member, ours in spectra.items()
+              if ours}
     if not ratios:
         return ()
     member = min(ratios, key=lambda one: ratios[one])
-    what = "singular values that Muon sets to 1 are" if isinstance(problem.opt, Muon) else "what steps divide by is"
+    rank = max(map(len, spectra[member]))
+    what = (f"the {rank} singular values that Muon sets to 1 are" if isinstance(problem.opt, Muon) else
+            "what steps divide by is")
     return (f"{what} at least {ratios[member]:.2g} of the largest (step "
             f"{int(member.indices[0]) - 1}, {member.name} of layer {member.indices[-1]})",)
 

@@ -28,7 +28,7 @@ class LoopTime:
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
     >>> run = tp.train(tp.ResNet(visits=tp.oo), task, tp.SGD(1.0), tp.DepthScaling(), depth=4)
-    >>> run.method, run.outputs[1, 0, 0].round(6)
+    >>> run.method, round(float(run.outputs[1, 0, 0]), 6)
     ('loop_time', 1.272509)
     """
 

@@ -69,6 +69,13 @@ class ResNet(Residual):
         one rate for both where W2 has entries N(0, 1/n) and 1/sqrt(r) stands in front of it as a multiplier.
         ``tp.Parametrization`` names W1 and W2. tp.Muon, tp.NormalizedSGD, tp.Shampoo and tp.SOAP see W1 and W2 as
         wholes, which move by lr times their directions, without a factor for their shapes.
+    visits, order, inject:
+        how often the stream goes through every layer, with the same matrices: N times, or ``tp.oo``. In "cycle" order
+        layers 1 to L come again and again, in "block" order every layer is visited N times in a row. Branches are
+        divided by N, and what a step changes in weights is a mean over visits, so that neither alpha, gamma nor
+        learning rates depend on N. inject: in cycles, every visit of all layers begins by
+        adding inject / N times x^0. Vectors then have a visit c, from 1 to N, before their layer. Source:
+        [tpcalc/loops].
     readout:
         what the readout is applied to: "linear", the stream itself, or an activation of it, f = V^T phi(x^L), as
         ``phi``: (1) of Depthwise Hyperparameter Transfer [depthwise_transfer/parametrization]. Methods that know blocks

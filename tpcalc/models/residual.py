@@ -76,12 +76,13 @@ class Residual(Network):
     def _require_visits(self) -> None:
         object.__setattr__(self, "visits", size("visits", self.visits) or sp.oo)
         object.__setattr__(self, "order", choice("order", self.order, ORDERS))
-        object.__setattr__(self, "inject", of_depth("inject", self.inject))
+        given = self.inject
+        object.__setattr__(self, "inject", of_depth("inject", given))
         if self.inject.free_symbols:
             raise ValueError(f"inject: got {short(self.inject)}; expected a number: what all visits bring is divided "
                              "by how many they are")
         if self.visits == 1 and (self.order, self.inject) != ("cycle", 0):
-            raise ValueError(f"visits: got 1 with order={self.order!r} and inject={self.inject}, which say nothing "
+            raise ValueError(f"visits: got 1 with order={self.order!r} and inject={short(given)}, which say nothing "
                              "there; expected at least 2 visits")
         if self.order == "block" and self.inject != 0:
             raise ValueError(f"inject: got {self.inject} with order='block', whose layers all come after each other; "

@@ -68,6 +68,8 @@ class Transformer(Residual):
     mlp_ratio:
         the hidden width of the second sublayer over that of the stream, a whole number, 4 in many models;
         ``tp.ResNet`` says what its matrices are and how they move.
+    visits, order, inject:
+        how often the stream goes through every layer, and in which order, as in ``tp.ResNet``.
 
     Normalization (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Mapping
 
 import sympy as sp
@@ -20,6 +20,7 @@ from ..training.by_parameter import BRANCH, LAST
 from ..optimizers.faithful import DECAYS, optimizer_name
 from ..models.networks import NETWORKS, Network
 from ..training.settings import WITH_EPS, Settings
+from ..verdicts.visits import powers_of_visits
 from .blocks import realized_settings, set_on_block
 from .named import LAYER, NAMED, NamedRecipe
 
@@ -36,8 +37,9 @@ class Recipe(Short, Aligned):
     """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
 
     settings: the powers of the depth multiplier, depth / base_depth, for every matrix; decays: those of the weight
-    decay, for every kind that then stays visible; changes: what is different from what was audited, a sentence each;
-    caveat: what of the source's blocks verdicts are not about.
+    decay, for every kind that then stays visible; visits: how often layers are visited, against once in the base, and
+    of_visits: the powers of that, by name, beside those of the depth; changes: what is different from what was audited,
+    a sentence each; caveat: what of the source's blocks verdicts are not about.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12).factors["branch"]
@@ -52,6 +54,8 @@ class Recipe(Short, Aligned):
     base_depth: float = 1
     source: str = ""
     caveat: str = ""
+    visits: int = 1
+    of_visits: dict[str, sp.Expr] = field(default_factory=dict)
 
     @property
     def depth_multiplier(self) -> float:
@@ -69,21 +73,25 @@ class Recipe(Short, Aligned):
 
     @property
     def factors(self) -> dict[str, float]:
-        """The powers as numbers at ``depth``."""
-        return {name: self.depth_multiplier ** float(power) for name, power in self.powers.items()}
+        """The powers as numbers at ``depth`` and ``visits``."""
+        return {name: self.depth_multiplier ** float(power) * self.visits ** float(self.of_visits.get(name, 0))
+                for name, power in self.powers.items()}
 
     def latex(self) -> str:
         """The factors as lines of an ``aligned`` environment."""
         base = "L" if self.depth is None else r"\left(L / L_0\right)"
         return " \\\\\n".join(rf"\text{{{MEANING[name]}}} &\propto {base}^{{{latex(power)}}}"
+                              + (rf" N^{{{latex(self.of_visits[name])}}}" if self.of_visits.get(name, 0) else "")
                               for name, power in self.powers.items())
 
     def __str__(self) -> str:
         lines = [f"{self.name}, {self.settings.optimizer}" + (
-            "" if self.depth is None else f": depth {self.depth}, {self.depth_multiplier:g} times {self.base_depth}")]
+            "" if self.depth is None else f": depth {self.depth}, {self.depth_multiplier:g} times {self.base_depth}")
+            + f", {self.visits} visits" * (self.visits > 1)]
         for name, power in self.powers.items():
             factor = "" if self.depth is None else f"  x {self.factors[name]:.6g}"
-            lines.append(f"  {MEANING[name]:<36} L^({power}){factor}")
+            of_visits = f" N^({self.of_visits[name]})" if self.of_visits.get(name, 0) else ""
+            lines.append(f"  {MEANING[name]:<36} L^({power}){of_visits}{factor}")
         return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
@@ -117,16 +125,17 @@ class MatrixRecipe(Short):
 
 
 def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
-           depth: int | None = None, base_depth: float = 1) -> Recipe:
+           depth: int | None = None, base_depth: float = 1, visits: int = 1) -> Recipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
     left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers
     of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
     published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
-    then assumed of the weight decay. Raises ``ValueError`` for unknown names and optimizers, a depth that is not a
-    whole number, and recipes that no power of L for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and
-    Claim 5.5; for the others ``.source``.
+    then assumed of the weight decay. visits: how often every layer is visited, with the same matrices, where the base
+    visits it once: the powers of that are counted as ``tp.classify_visits`` does, for recipes that are solved. Raises
+    ``ValueError`` for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L
+    for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
@@ -147,8 +156,15 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     else:
         found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer or "adam"))
     assumed = "" if asked is None else assumed_of_decay(entry, asked)
+    visits = _checks.whole_number("visits", visits, 1)
+    of_visits = dict[str, sp.Expr]()
+    if visits > 1:
+        if entry.target is None:
+            raise NotCovered(f"visits: got {visits} with {entry.name!r}, which was published for layers that are "
+                             "visited once; expected 1, or a recipe that is solved")
+        of_visits = dict(zip(("branch", "lr"), powers_of_visits(found.net.narrow, found.optimizer)))
     return Recipe(entry.name, found, decays, depth=depth, base_depth=base_depth, source=entry.source,
-                  caveat="; ".join(filter(None, (entry.caveat, assumed))))
+                  caveat="; ".join(filter(None, (entry.caveat, assumed))), visits=visits, of_visits=of_visits)
 
 
 def published_optimizer(entry: NamedRecipe, optimizer: str) -> str:

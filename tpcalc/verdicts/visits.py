@@ -100,8 +100,35 @@ def classify_visits(branch: Any = 1, lr: Any = 0, net: Network | None = None, op
     update = r + (a - 1 if isinstance(optimizer, SGD) else 0)
     found = _judged(replace(net.narrow, visits=1, order="cycle"), a, update)  # type: ignore[type-var]
     values = {name: found.exponents[name] for name in SAID if name in found.exponents}
-    return VisitVerdict(a, r, update, type(optimizer).__name__.lower(), values, found.stable_at_init, found.stable_in_training,
-                        found.nontrivial, found.feature_learning)
+    return VisitVerdict(a, r, update, type(optimizer).__name__.lower(), values, found.stable_at_init,
+                        found.stable_in_training, found.nontrivial, found.feature_learning)
+
+
+@lru_cache(maxsize=16)
+def powers_of_visits(net: Network, opt: str) -> tuple[sp.Expr, sp.Expr]:
+    """The powers of N that branch multipliers and learning rates of an optimizer are to have: the largest branches, in
+    steps of a quarter, that leave the stream as it is before training, and rates at which the first update moves f by
+    order one.
+
+    Raises ``NotCovered`` where the verdict there does not say that training is stable and learns features.
+
+    >>> powers_of_visits(ResNet("tanh", "mlp"), "adam")
+    (-1, 0)
+    """
+    branches = sp.Rational(2), sp.Rational(7, 4), sp.Rational(3, 2), sp.Rational(5, 4), sp.Integer(1), sp.Rational(3, 4)
+    branch = branches[0]
+    for smaller in branches:
+        try:
+            if not classify_visits(smaller, 0, net, opt).stable_at_init:
+                break
+        except NotCovered:  # which way the stream goes is not known there
+            break
+        branch = smaller
+    lr = classify_visits(branch, 0, net, opt).exponents["change of f"]
+    found = classify_visits(branch, lr, net, opt)
+    if not (found.stable and found.nontrivial and found.feature_learning):
+        raise NotCovered(f"visits: no powers are known for {net!r}, {opt}: {found.name}")
+    return -branch, -lr
 
 
 @lru_cache(maxsize=64)

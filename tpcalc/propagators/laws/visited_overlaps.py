@@ -48,7 +48,7 @@ class Visits(Protocol):
 
 
 @dataclass(frozen=True)
-class Cycles:
+class VisitsInCycles:
     """N visits of all layers in turn. below, above: sums, or integrals, over layers before and after each; weights:
     over all."""
 
@@ -77,7 +77,7 @@ class Cycles:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class VisitsInRows:
     """Layers one after the other, each visited several times in a row; below, above, weights: of visits."""
 
     layers: int
@@ -125,8 +125,8 @@ class VisitedLayers:
 
     def __post_init__(self) -> None:
         if self.net.inject:
-            raise NotCovered(f"inject: got {self.net.inject}; kernels are known where visits add blocks alone; expected "
-                             "0")
+            raise NotCovered(f"inject: got {self.net.inject}; kernels are known where visits add blocks alone; "
+                             "expected 0")
         if self.net.visits == sp.oo and self.net.order == "block":
             raise NotCovered("order: got 'block' with infinitely many visits, whose kernels have no rule; expected "
                              "'cycle'")
@@ -161,16 +161,16 @@ class VisitedLayers:
         count, layers = self.net.visits, self.depth
         if count == sp.oo:  # layers are one in loop time
             for nodes in map(LoopNodes.of, SIZES):
-                yield Blocks(1, nodes.below, nodes.weights - nodes.below, nodes.weights)
+                yield VisitsInRows(1, nodes.below, nodes.weights - nodes.below, nodes.weights)
         elif layers is None:
             for size in SIZES:
                 points, _, integral = reference(size)
                 up = integral * (points + 1) / 2  # in roots of layer time, as where layers are visited once
-                yield Cycles(count, up, up[-1] - up, up[-1])
+                yield VisitsInCycles(count, up, up[-1] - up, up[-1])
         elif self.net.order == "cycle":
-            yield Cycles(count, *_sums(layers))
+            yield VisitsInCycles(count, *_sums(layers))
         else:
-            yield Blocks(layers, *(sums / count for sums in _sums(count)))
+            yield VisitsInRows(layers, *(sums / count for sums in _sums(count)))
 
     @property
     def _rates(self) -> tuple[float, float]:
