@@ -32,7 +32,7 @@ HOMES = {
     ".training.builders": "program",
     ".training.problem": "Problem",
     ".tune.audit": "audit",
-    ".tune.recipe": "recipe",
+    ".tune.visited_recipe": "recipe",
     ".tune.table": "named_recipes",
     ".verdicts": "classify classify_visits",
     ".verdicts.phases": "phase_diagram",

@@ -28,7 +28,7 @@ from .studies import convergence as convergence, kernel_fn as kernel_fn, transfe
 from .training.builders import program as program
 from .training.problem import Problem as Problem
 from .tune.audit import audit as audit
-from .tune.recipe import recipe as recipe
+from .tune.visited_recipe import recipe as recipe
 from .tune.table import named_recipes as named_recipes
 from .verdicts import classify as classify, classify_visits as classify_visits
 from .verdicts.phases import phase_diagram as phase_diagram

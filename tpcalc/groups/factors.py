@@ -30,6 +30,7 @@ SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
 ZERO = sp.Integer(0)
 DEPTH = "tensor_programs_vi/definition_41"
 WIDTH = "meta_principled/translation"
+LOOPS = "tpcalc/loops"
 
 
 OneSize = Mapping[str, sp.Expr]  # by setting, powers of one growing variable

@@ -16,8 +16,8 @@ from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
-    ADAMS, ADJUSTED, DEPTH, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold, gradient_degree,
-    is_muon, one_eps, optimizer_of_role, width_growths)
+    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold, gradient_degree,
+    is_last, is_muon, one_eps, optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles
@@ -31,6 +31,8 @@ GAUGE = ("the multiplier is made a part of the parameter, whose gradients are th
          "steps of {} in gradients, the learning rate then has it to the power {}")
 WIDTH_REASON = ("a perceptron that is muP sets this for it, as {}: by fan-in, which grows by {:.6g}, and fan-out, "
                 "which grows by {:.6g}")
+AGAIN = ("the forward pass comes back to every layer {:.6g} times as often: visits of one matrix add up coherently, so "
+         "that branches are divided by their number, and updates, over which all visits have a mean, stay")
 FORWARD = "the forward pass multiplies its product by a number that grows by {:.6g}; it is taken back"
 RELATIVE = ("steps of Adafactor are its rate times the size of the parameter, which has the factor of its initial size "
             "already; the learning rate leaves it out")
@@ -86,7 +88,7 @@ class PlanEntry:
     @property
     def why(self) -> str:
         """Keys of the ledger that the powers rest on."""
-        keys = [DEPTH if size == "L" else WIDTH for size in self.growth if size in self.powers.sizes]
+        keys = [{"L": DEPTH, "N": LOOPS}.get(size, WIDTH) for size in self.growth if size in self.powers.sizes]
         return ", ".join(dict.fromkeys(keys)) or "as in the base"
 
 
@@ -120,8 +122,9 @@ class Plan(Short, Tabled):
     def title(self) -> str:
         """The recipe, the optimizer, and what grows, in a line."""
         layers = self.roles.layers
+        visits = next((one.use.visits for one in self.roles.parameters if one.use.visits != 1), 1)
         return (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
-                f"{self.roles.width:g}")
+                f"{self.roles.width:g}" + f", visits of layers times {visits:g}" * (visits != 1))
 
     def __str__(self) -> str:
         lines = [f"in forward: multiply what {module or 'the model'} returns by {factor:.6g}"
@@ -319,8 +322,10 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
 
 
 def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: str,
-                  unfolded: Mapping[str, str] = MappingProxyType({}), notes: tuple[str, ...] = ()) -> Plan:
-    """A plan from roles, whatever told them; the other arguments are those of ``plan_shapes``."""
+                  unfolded: Mapping[str, str] = MappingProxyType({}), notes: tuple[str, ...] = (),
+                  of_visits: Mapping[str, Powers] = MappingProxyType({})) -> Plan:
+    """A plan from roles, whatever told them; the other arguments are those of ``plan_shapes``. of_visits: the powers of
+    the number of visits for matrices of layers, by what moves them; needed where that grows."""
     entries, clips = [], False
     for parameter in found.parameters:
         own, use = optimizer_of_role(parameter, optimizer), parameter.use
@@ -331,10 +336,19 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
         if steps[0].powers.multiplier and forward == "gauge" and parameter.module not in unfolded:
             steps.append(PowerStep(GAUGE.format(own, 1 + gradient_degree(own)), "", fold(steps[0].powers, own)))
             clips = True
+        growth = {"L": use.depth}
+        if use.visits != 1 and parameter.in_layers:
+            given = of_visits[own]
+            again = given if is_last(parameter) else replace(given, multiplier=Frozen({}))
+            steps.append(PowerStep(AGAIN.format(use.visits), LOOPS, again))
+            if again.multiplier and forward == "gauge" and parameter.module not in unfolded:
+                steps.append(PowerStep(GAUGE.format(own, 1 + gradient_degree(own)), "", fold(again, own)))
+                clips = True
+            growth["N"] = use.visits
         wide, grown = width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)
         if grown:
             steps.append(PowerStep(WIDTH_REASON.format(parameter.role, use.fan_in, use.fan_out), WIDTH, wide))
-        growth = {"L": use.depth, **grown}
+        growth.update(grown)
         if use.forward != 1:  # what the forward pass already has is taken back
             front = Powers({"forward": -1})
             steps.append(PowerStep(FORWARD.format(use.forward), "", front.times(fold(front, own))))

@@ -30,7 +30,7 @@ NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a he
 class ParameterGrowth:
     """By how much fan-in, fan-out and the depth of a parameter's stream grow; and, which a reading alone tells, what
     the forward pass multiplies its product with, at_head: the same where a tied matrix is the head; as_base: whether it
-    is left as it is."""
+    is left as it is; visits: how often the forward pass comes back to it, where layers are visited several times."""
 
     fan_in: float = 1.0
     fan_out: float = 1.0
@@ -38,6 +38,7 @@ class ParameterGrowth:
     forward: float = 1.0
     at_head: float = 1.0
     as_base: bool = False
+    visits: float = 1.0
 
 
 @dataclass(frozen=True)

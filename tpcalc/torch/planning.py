@@ -14,15 +14,17 @@ from .._types import Fields
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.factors import (
-    checked_optimizer, is_last, layer_settings, name_in, owns_of, settable)
+    checked_optimizer, gradient_degree, is_last, layer_settings, name_in, owns_of, settable)
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
-from ..scaling import Scaling
+from ..groups.roles import Roles
+from ..scaling import Powers, Scaling
+from ..verdicts.visits import powers_of_visits
 from .configurations import is_configuration, of_configuration, two_models
 from .families import PlanFamily, settable_of
 from .judging import ExpectedPowers
 from .model_plan import ModelPlan
-from .reading.building import LARGEST, Config, Make, NotRun, draw_zeros, on_meta
+from .reading.building import LARGEST, Config, Make, NotRun, draw_zeros, on_meta, shuffle
 from .reading.claims import require
 from .reading.planned import planned
 from .reading.reading import Reading, read
@@ -154,13 +156,28 @@ def _of_target(make: Make, base: Config, target: Config, recipe: str | Scaling, 
             if not module:
                 raise NotCovered(f"{end}: got a branch that no module returns, with forward='multiplier'; expected "
                                  "modules that return branches, or forward='gauge'")
+    again = _of_visits(told.roles, recipe, optimizer)
     result = plan_of_roles(told.roles, recipe, optimizer, forward, told.returning if forward == "multiplier" else {},
-                           told.notes)
+                           told.notes, again)
     power = float(layer_settings(recipe, optimizer, owns_of(optimizer)[0]).branch)
-    made = _model_plan(result, make, base, (), found, tuple((module, depth**power) for module, depth in told.behind))
+    fewer = float(again[owns_of(optimizer)[0]].of("multiplier", "N")) if again else 0.0
+    made = _model_plan(result, make, base, (), found, tuple(
+        (module, depth**power * visits**fewer) for module, depth, visits in told.behind))
     if sum(map(prod, found.shapes.values())) > LARGEST:
         return made
     return _tested(made, recipe, make, base, target, batch)
+
+
+def _of_visits(roles: Roles, recipe: str | Scaling, optimizer: str) -> dict[str, Powers]:
+    """What matrices of layers get for the number of visits, by what moves them, where that number grows."""
+    if all(one.use.visits == 1 for one in roles.parameters):
+        return {}
+    found = {}
+    for own in owns_of(optimizer):
+        net = layer_settings(recipe, optimizer, own).net.narrow
+        branch, lr = powers_of_visits(net, "sgd" if gradient_degree(own) else "adam")  # all else moves as Adam does
+        found[own] = Powers({"N": branch}, lr={"N": lr})
+    return found
 
 
 def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, target: Config,
@@ -173,6 +190,8 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
         small, large = build(make, base, seed), build(make, target, seed)
         for one in (small, large):
             draw_zeros(one)
+            if seed:  # models that are given, or draw nothing, are the same again
+                shuffle(one, seed)
         return small, made.multiplied_(made.sized_(large, made.base_sizes(small)))
 
     def expected(entry: PlanEntry) -> float | None:

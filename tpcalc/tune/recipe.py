@@ -1,4 +1,4 @@
-"""``recipe``: the multipliers to set, solved from the sizes that updates must have."""
+"""Recipes: the multipliers to set, solved from the sizes that updates must have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ..training.by_parameter import BRANCH, LAST
 from ..optimizers.faithful import DECAYS, optimizer_name
 from ..models.networks import NETWORKS, Network
 from ..training.settings import WITH_EPS, Settings
-from ..verdicts.visits import powers_of_visits
 from .blocks import realized_settings, set_on_block
 from .named import LAYER, NAMED, NamedRecipe
 
@@ -124,21 +123,11 @@ class MatrixRecipe(Short):
             for name in self.settings.powers)
 
 
-def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
-           depth: int | None = None, base_depth: float = 1, visits: int = 1) -> Recipe:
-    """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
+def recipe_of_depth(name: str | DepthScaling | Parametrization, optimizer: object, depth: int | None,
+                    base_depth: float) -> Recipe:
+    """The multipliers that a named recipe sets at ``depth``; ``tpcalc.recipe`` says what the arguments are.
 
-    "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
-    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers
-    of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
-    published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
-    then assumed of the weight decay. visits: how often every layer is visited, with the same matrices, where the base
-    visits it once: the powers of that are counted as ``tp.classify_visits`` does, for recipes that are solved. Raises
-    ``ValueError`` for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L
-    for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
-
-    >>> import tpcalc as tp
-    >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
+    >>> recipe_of_depth("depth-mup", "sgd", 64, 1).factors["branch"]
     0.125
     """
     if depth is not None:
@@ -156,15 +145,8 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     else:
         found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer or "adam"))
     assumed = "" if asked is None else assumed_of_decay(entry, asked)
-    visits = _checks.whole_number("visits", visits, 1)
-    of_visits = dict[str, sp.Expr]()
-    if visits > 1:
-        if entry.target is None:
-            raise NotCovered(f"visits: got {visits} with {entry.name!r}, which was published for layers that are "
-                             "visited once; expected 1, or a recipe that is solved")
-        of_visits = dict(zip(("branch", "lr"), powers_of_visits(found.net.narrow, found.optimizer)))
     return Recipe(entry.name, found, decays, depth=depth, base_depth=base_depth, source=entry.source,
-                  caveat="; ".join(filter(None, (entry.caveat, assumed))), visits=visits, of_visits=of_visits)
+                  caveat="; ".join(filter(None, (entry.caveat, assumed))))
 
 
 def published_optimizer(entry: NamedRecipe, optimizer: str) -> str:

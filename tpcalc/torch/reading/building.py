@@ -84,6 +84,15 @@ def batch_for(model: Model) -> Tensor:
         raise NotRun(type(refusal).__name__, str(refusal)) from refusal
 
 
+def shuffle(model: Model, seed: int) -> None:
+    """Permute the entries of every parameter, in place: initial values of the same law."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            flat = parameter.flatten()
+            parameter.copy_(flat[torch.randperm(len(flat), generator=generator).to(flat.device)].view_as(parameter))
+
+
 def draw_zeros(model: Model) -> None:
     """Give values to parameters that are zero, in place."""
     generator = torch.Generator().manual_seed(1)

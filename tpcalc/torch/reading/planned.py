@@ -11,7 +11,7 @@ from ...groups.names import DIGITS, LayerCount, growth_of_most
 from ...groups.roles import UNREAD, Parameter, ParameterGrowth, Roles
 from .matching import counters, starred
 from .reading import Reading
-from .roles import Role
+from .roles import SHARED, Role
 from .summary import BranchSummary
 
 HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
@@ -22,12 +22,12 @@ UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
 @dataclass(frozen=True)
 class Planned:
     """roles: for a plan; returning: {pattern of the module of a branch's end: of the module that returns the branch};
-    behind: patterns of modules that return a branch behind which a norm stands, with the growth of the depth; notes:
-    sentences."""
+    behind: patterns of modules that return a branch behind which a norm stands, with the growth of the depth and of
+    visits; notes: sentences."""
 
     roles: Roles
     returning: Mapping[str, str]
-    behind: tuple[tuple[str, float], ...]
+    behind: tuple[tuple[str, float, float], ...]
     notes: tuple[str, ...]
 
 
@@ -36,8 +36,10 @@ def planned(reading: Reading, unknown: str) -> Planned:
 
     Raises ``NotCovered`` naming the parameter, or the operation on a stream, that the theory says nothing of.
     """
-    depths = {one.index: one.target / one.base if one.base else 1.0 for one in reading.streams}
-    deeper = any(ratio != 1 for ratio in depths.values()) or len(reading.names) != len(reading.roles)
+    visits = {role.stream: role.visits or 1.0 for role in reading.roles if role.in_layers}
+    depths = {one.index: one.target / one.base / visits.get(one.index, 1.0) if one.base else 1.0
+              for one in reading.streams}
+    deeper = any(ratio != 1 for ratio in (*depths.values(), *visits.values())) or len(reading.names) != len(reading.roles)
     if deeper:
         _require_depth(reading)
     notes = list(reading.notes)
@@ -54,9 +56,9 @@ def planned(reading: Reading, unknown: str) -> Planned:
         if role.kind == "hidden" and role.in_layers and role.fan_in != 1 and role.fan_out == 1:
             notes.append(HEADS_STAY.format(pattern))
         parameters.append(_parameter(reading, pattern, names, role, depths, bool(as_base)))
-    returning, behind = _returning(reading, patterns, depths)
+    returning, behind = _returning(reading, patterns, depths, visits)
     width = growth_of_most(ratio for role in reading.roles for ratio in role.growth)
-    return Planned(Roles(_layers(reading, parameters), width, tuple(parameters)), returning, behind,
+    return Planned(Roles(_layers(reading, parameters, visits.get(0, 1.0)), width, tuple(parameters)), returning, behind,
                    tuple(dict.fromkeys(notes)))
 
 
@@ -79,7 +81,7 @@ def _refusal(role: Role, deeper: bool) -> str:
     if role.kind in UNREAD:
         return role.note or {"unused": "it is not used on this batch; give batch= on which it is"}.get(
             role.kind, f"used as {', '.join(role.uses)}")
-    if "made of several" in role.note or "shared" in role.note and deeper:
+    if "made of several" in role.note or SHARED in role.note and role.visits is None and deeper:
         return role.note
     return ""
 
@@ -119,7 +121,8 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
     stream = reading.streams[role.stream]
     inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
     kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
-    use = ParameterGrowth(role.fan_in, role.fan_out, depths[role.stream], role.forward, role.at_head, as_base)
+    use = ParameterGrowth(role.fan_in, role.fan_out, depths[role.stream], role.forward, role.at_head, as_base,
+                          role.visits or 1.0)
     if role.kind == "tied" and role.head is None and role.fan_in != 1:
         raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "
                          "can be multiplied there; expected a head that is a module")
@@ -130,21 +133,23 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
 
 
 def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
-               depths: Mapping[int, float]) -> tuple[dict[str, str], tuple[tuple[str, float], ...]]:
+               depths: Mapping[int, float], visits: Mapping[int, float]
+               ) -> tuple[dict[str, str], tuple[tuple[str, float, float], ...]]:
     """Modules that can be multiplied: pattern of an end's module -> of the one that returns its branch, "" for none;
-    and those of branches behind which a norm stands, with the growth of the depth."""
+    and those of branches behind which a norm stands, with the growth of the depth and of visits."""
     stars = {reading.names[name]: pattern for pattern, names in patterns for name in names}
-    behind: dict[str, float] = {}
+    behind: dict[str, tuple[float, float]] = {}
     returning: dict[str, str] = {}
     for branch, module in module_patterns(reading, stars):
         if branch.norm:
-            if not module and depths[branch.stream] != 1:
+            grown = depths[branch.stream], visits.get(branch.stream, 1.0)
+            if not module and grown != (1, 1):
                 raise NotCovered(f"{branch.norm}: got a norm behind a branch, and no module that returns the branch, "
                                  "so that nothing can be multiplied; expected a module for that norm")
-            behind[module] = depths[branch.stream]
+            behind[module] = grown
         else:
             returning.update((stars.get(name, name).rpartition(".")[0], module) for name in branch.ends)
-    return returning, tuple(behind.items())
+    return returning, tuple((module, *grown) for module, grown in behind.items())
 
 
 def module_patterns(reading: Reading, stars: Mapping[str, str]) -> Iterator[tuple[BranchSummary, str]]:
@@ -167,14 +172,15 @@ def _starred(branch: BranchSummary, stars: Mapping[str, str]) -> str:
     return ".".join(found)
 
 
-def _layers(reading: Reading, parameters: list[Parameter]) -> LayerCount:
-    """How names number layers, where one number does; branches of the main stream elsewhere."""
+def _layers(reading: Reading, parameters: list[Parameter], visits: float) -> LayerCount:
+    """How names number layers, where one number does; branches of the main stream elsewhere. visits: by how much grows
+    how often its layers are visited."""
     stems = Counter(one.pattern.partition("*")[0] for one in parameters if one.in_layers and "*" in one.pattern)
     main = reading.streams[0]
     for stem, _ in stems.most_common(1):
         counts = [len({found[0] for name in names if name.startswith(stem)
                        for found in [DIGITS.match(name, len(stem))] if found})
                   for names in ([role.name for role in reading.roles], reading.names)]
-        if counts[0] and counts[1] * main.base == counts[0] * main.target:
+        if counts[0] and counts[1] * main.base * visits == counts[0] * main.target:
             return LayerCount(stem, *counts)
     return LayerCount("", main.base or 1, main.target or 1)

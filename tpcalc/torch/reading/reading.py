@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -25,7 +25,7 @@ from .kinds_of_ops import ATTENTIONS
 from .layers import extras, layers
 from .matching import nearest_name, counters, growths, matched, starred
 from .network import RecordedNetwork
-from .roles import Role, RoleFinder
+from .roles import SHARED, Role, RoleFinder, visits_of
 from .summary import BranchSummary, StreamSummary, summaries_of_branches, summary_of_stream
 
 ENTRIES = ("input", "tied", "output")  # whose products are multiplied by constants alone
@@ -193,7 +193,9 @@ def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dic
     found = _overridden(found, given)
     ends = {(stream.index, branch.index): _said(branch.ends, found, given) for stream, branch in network.branches}
     if other is not None:
-        found = [_with_forward(role, network, other, names) for role in found]
+        found = _with_visits([_with_forward(role, network, other, names) for role in found], network, other, names)
+    else:
+        found = [replace(role, visits=None) if SHARED in role.note else role for role in found]
     claims = claims_of(network, ends)
     require(claims)
     counts = _depths(network, other, inside, names)
@@ -268,6 +270,28 @@ def _said(ends: BranchEnd, roles: list[Role], given: Mapping[str, str]) -> Branc
     """The ends of a branch, but for parameters that the caller says are none."""
     out = {role.name for role in roles if not role.ends and any(fnmatchcase(role.name, one) for one in given)}
     return replace(ends, uses=tuple(use for use in ends.uses if use.parameter not in out))
+
+
+def _with_visits(found: list[Role], network: RecordedNetwork, other: RecordedNetwork, names: Mapping[str, str]
+                 ) -> list[Role]:
+    """Roles with the growth of how often layers are visited: a loop comes back to all matrices of its stream equally
+    often. Of others that are shared it is not told."""
+    inside, there = layers(network, other), layers(other, network)
+    twins: dict[str, list[str]] = defaultdict(list)
+    for name, one in names.items():
+        twins[one].append(name)
+    counts: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for role in found:
+        if role.is_matrix and role.in_layers:
+            counts[role.stream] |= {(visits_of(role.name, network, inside), visits_of(name, other, there))
+                                    for name in twins[role.name]}
+    ratios: dict[int, float | None] = {}
+    for stream, pairs in counts.items():
+        before, after = next(iter(pairs))
+        ratios[stream] = after / before if len(pairs) == 1 and before else 1.0 if all(
+            max(pair) == 1 for pair in pairs) else None
+    return [replace(role, visits=ratios.get(role.stream, 1.0) if role.in_layers else None if SHARED in role.note else 1.0)
+            for role in found]
 
 
 def _with_forward(role: Role, network: RecordedNetwork, other: RecordedNetwork, names: Mapping[str, str]) -> Role:

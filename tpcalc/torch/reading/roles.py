@@ -21,6 +21,8 @@ FURTHEST = 12  # operations from a router's product to its choice
 LINEAR = PRODUCTS  # operations on a parameter, other than views, that leave it a matrix
 SMALLER = 2    # times, at least, that a router's outputs are fewer than its inputs
 
+SHARED = "shared by several branches"
+
 
 @dataclass(frozen=True)
 class Role:
@@ -30,7 +32,8 @@ class Role:
     ends in it; stream: the number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the
     target; growth: that of each axis; places, uses: where and how it is read, as text; forward: by how much what the
     forward pass multiplies its product with grows, at_head: the same where a tied matrix is the head; head: the module
-    that returns that product, None for none; note: what is odd.
+    that returns that product, None for none; visits: by how much grows how often the forward pass comes back to it,
+    None where that is not told; note: what is odd.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Role:
     forward: float = 1.0
     at_head: float = 1.0
     head: str | None = None
+    visits: float | None = 1.0
     note: str = ""
 
     @property
@@ -57,6 +61,13 @@ class Role:
         where = "a layer" if self.in_layers else "outside of layers"
         ends = self.ends and self.kind not in ("branch output", "stream factor")
         return f"{self.kind}{', ends its branch' if ends else ''}, {where}"
+
+
+def visits_of(name: str, network: RecordedNetwork, inside: Sequence[set[int]]) -> int:
+    """How many layers a parameter stands in, of those that are counted."""
+    places = {network.place(use) for use in network.uses_of(name)}
+    return len({(one.stream, one.branch) for one in places
+                if one.part == "branch" and one.branch in inside[one.stream]})
 
 
 def merged(network: RecordedNetwork) -> dict[str, str]:
@@ -116,7 +127,7 @@ class RoleFinder:
             fan_out = 1.0
         branches = {place for place in places if place.part == "branch"}
         if len({place for use, place in zip(uses, places) if use.how == "matrix" and place.part == "branch"}) > 1:
-            note = f"{note}, shared by several branches".strip(", ")
+            note = f"{note}, {SHARED}".strip(", ")
         inside = any(place.branch in self.layers[place.stream] for place in branches) or any(
             place.part == "stream" for place in places)
         if inside and name in self.alone and kind != "table":

@@ -1,0 +1,108 @@
+"""Plans for models whose forward pass comes back to layers."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn
+
+import tpcalc as tp
+import tpcalc.torch as tpt
+
+WIDTH = 32
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * width, bias=False), nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.tanh(self.up(x / x.square().mean(-1, keepdim=True).sqrt())))
+
+
+class Loop(nn.Module):
+    """``layers`` blocks, in ``visits`` cycles or each as often in a row; once: blocks that no loop comes back to."""
+
+    def __init__(self, layers: int = 2, visits: int = 2, width: int = WIDTH, row: bool = False, once: int = 0) -> None:
+        super().__init__()
+        self.read, self.write = nn.Linear(8, width, bias=False), nn.Linear(width, 4, bias=False)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(layers))
+        self.first = nn.ModuleList(Block(width) for _ in range(once))
+        self.way = [l for l in range(layers) for _ in range(visits)] if row else list(range(layers)) * visits
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.read(x)
+        for block in (*self.first, *(self.blocks[number] for number in self.way)):
+            x = x + block(x)
+        return self.write(x)
+
+
+@pytest.mark.parametrize("row", [False, True])
+@pytest.mark.parametrize("optimizer, rate", [("adamw", 1), ("sgd", 2), ("muon", 1)])
+def test_visits_divide_branches(row: bool, optimizer: str, rate: int) -> None:
+    """As a part of the last matrix: 1/N in its initial size, and in its rate to the power that undoes its gradient."""
+    plan = tpt.plan(Loop, dict(visits=2, row=row), dict(visits=6, row=row), optimizer=optimizer)
+    down, up = (plan.entry(f"blocks.1.{name}.weight") for name in ("down", "up"))
+    assert down.factor("init") == pytest.approx(1 / 3) and down.factor("lr") == pytest.approx(3.0**-rate)
+    assert up.factor("init") == up.factor("lr") == plan.entry("read.weight").factor("lr") == 1
+    assert plan.title.endswith("depth 2 -> 2, width times 1, visits of layers times 3") and "tpcalc/loops" in down.why
+    assert any("comes back to every layer 3 times as often" in step.reason for step in down.steps)
+
+
+def test_visits_and_depth_are_told_apart() -> None:
+    plan = tpt.plan(Loop, dict(layers=2, visits=3), dict(layers=8, visits=6, width=2 * WIDTH))
+    again = tpt.plan(Loop, dict(layers=2, visits=3), dict(layers=8, visits=3))
+    deeper = tpt.plan(Loop, dict(layers=2, visits=1), dict(layers=8, visits=1))
+    assert plan.entry("blocks.5.down.weight").power("init") == "L^(-1/2) N^(-1) n^(-1/2)"
+    for name in ("up", "down"):
+        ours, theirs = (one.entry(f"blocks.5.{name}.weight") for one in (again, deeper))
+        assert all(ours.factor(key) == theirs.factor(key) for key in ("init", "lr", "eps", "weight_decay"))
+
+
+def test_one_layer_that_is_visited_again_and_again() -> None:
+    plan = tpt.plan(Loop, dict(layers=1, visits=4), dict(layers=1, visits=12), forward="multiplier")
+    assert plan.multipliers() == {"blocks.0.down": pytest.approx(1 / 3)}
+
+
+def test_layers_that_are_visited_differently_often_are_refused() -> None:
+    with pytest.raises(tp.NotCovered, match="shared by several branches"):
+        tpt.plan(Loop, dict(layers=2, visits=2, once=2), dict(layers=2, visits=4, once=2))
+
+
+def changed(model: nn.Module, groups: list, x: torch.Tensor) -> float:
+    """By how much one step of AdamW changes the outputs."""
+    optimizer = torch.optim.AdamW(groups, eps=1e-12, weight_decay=0.0)
+    before = model(x)
+    before.square().mean().backward()
+    optimizer.step()
+    return float((model(x) - before).detach().square().mean().sqrt())
+
+
+def test_one_step_is_the_same_at_any_number_of_visits() -> None:
+    x, sizes = torch.randn(6, 8, generator=torch.Generator().manual_seed(0)), (4, 64)
+    ours, theirs = [], []
+    for visits in sizes:
+        plan = tpt.plan(Loop, dict(visits=4), dict(visits=visits), batch=x)
+        for found, planned in ((ours, True), (theirs, False)):
+            changes = []
+            for seed in range(8):
+                torch.manual_seed(seed)
+                model = Loop(visits=visits)
+                groups = plan.groups(plan.apply_(model), lr=1e-3) if planned else [
+                    {"params": list(model.parameters()), "lr": 1e-3}]
+                inside = [{**group, "lr": group["lr"]} for group in groups]
+                changes.append(changed(model, inside, x))
+            found.append(sum(changes) / len(changes))
+    assert 0.75 < ours[1] / ours[0] < 1.33
+    assert theirs[1] / theirs[0] > 2
+
+
+def test_models_that_are_given_are_drawn_again() -> None:
+    """Widths of two models at hand are compared over several draws, not over one."""
+    for seed in range(4):
+        torch.manual_seed(seed)
+        plan = tpt.plan(Loop(width=WIDTH), Loop(width=2 * WIDTH), batch=torch.randn(6, 8))
+        assert plan.entry("blocks.0.up.weight").factor("lr") == 0.5

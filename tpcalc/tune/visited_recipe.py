@@ -1,0 +1,38 @@
+"""``recipe``: the multipliers to set for a depth, and for a number of visits of its layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import _checks
+from ..errors import NotCovered
+from ..scaling import DepthScaling, Parametrization
+from .recipe import Recipe, named_recipe, recipe_of_depth
+
+
+def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
+           depth: int | None = None, base_depth: float = 1, visits: int = 1) -> Recipe:
+    """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
+
+    "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
+    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. Powers
+    of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
+    published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
+    then assumed of the weight decay. visits: how often every layer is visited, with the same matrices, where the base
+    visits it once: the powers of that are counted as ``tp.classify_visits`` does, for recipes that are solved. Raises
+    ``ValueError`` for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L
+    for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
+
+    >>> import tpcalc as tp
+    >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
+    0.125
+    """
+    found = recipe_of_depth(name, optimizer, depth, base_depth)
+    if _checks.whole_number("visits", visits, 1) == 1:
+        return found
+    if named_recipe(name).target is None:
+        raise NotCovered(f"visits: got {visits} with {found.name!r}, which was published for layers that are visited "
+                         "once; expected 1, or a recipe that is solved")
+    from ..verdicts.visits import powers_of_visits  # recipes of a depth know no solver
+    powers = powers_of_visits(found.settings.net.narrow, found.settings.optimizer)
+    return replace(found, visits=visits, of_visits=dict(zip(("branch", "lr"), powers)))
