@@ -16,8 +16,8 @@ from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
-    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold, gradient_degree,
-    is_last, is_muon, one_eps, optimizer_of_role, width_growths)
+    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold,
+    gradient_degree, is_last, is_muon, one_eps, optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles

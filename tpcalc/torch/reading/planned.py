@@ -39,7 +39,8 @@ def planned(reading: Reading, unknown: str) -> Planned:
     visits = {role.stream: role.visits or 1.0 for role in reading.roles if role.in_layers}
     depths = {one.index: one.target / one.base / visits.get(one.index, 1.0) if one.base else 1.0
               for one in reading.streams}
-    deeper = any(ratio != 1 for ratio in (*depths.values(), *visits.values())) or len(reading.names) != len(reading.roles)
+    grows = any(ratio != 1 for ratio in (*depths.values(), *visits.values()))
+    deeper = grows or len(reading.names) != len(reading.roles)
     if deeper:
         _require_depth(reading)
     notes = list(reading.notes)

@@ -290,8 +290,9 @@ def _with_visits(found: list[Role], network: RecordedNetwork, other: RecordedNet
         before, after = next(iter(pairs))
         ratios[stream] = after / before if len(pairs) == 1 and before else 1.0 if all(
             max(pair) == 1 for pair in pairs) else None
-    return [replace(role, visits=ratios.get(role.stream, 1.0) if role.in_layers else None if SHARED in role.note else 1.0)
-            for role in found]
+    outside = [None if SHARED in role.note else 1.0 for role in found]
+    return [replace(role, visits=ratios.get(role.stream, 1.0) if role.in_layers else other) for role, other in zip(
+        found, outside)]
 
 
 def _with_forward(role: Role, network: RecordedNetwork, other: RecordedNetwork, names: Mapping[str, str]) -> Role:
