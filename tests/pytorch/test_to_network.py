@@ -168,7 +168,8 @@ class Other(torch.nn.Module):
         self.kind = kind
 
     def forward(self, x: Any) -> Any:
-        return {"gate": lambda: self.c(F.silu(self.a(x)) * self.b(x)**2),
+        return {"cut": lambda: self.c(F.silu(self.a(x)) * self.b(x).clamp(-7, 7)),
+                "gate": lambda: self.c(F.silu(self.a(x)) * self.b(x)**2),
                 "phis": lambda: self.c(torch.relu(self.b(torch.tanh(self.a(x))))),
                 "front": lambda: self.c(torch.relu(self.a(torch.tanh(x)))),
                 "front of glu": lambda: self.c(F.silu(self.a(torch.tanh(x))) * self.b(torch.tanh(x))),
@@ -187,6 +188,12 @@ class Gated(torch.nn.Module):
 
 def in_every_layer(change: Any) -> Any:
     return changed(lambda model: [change(block) for block in model.h])
+
+
+def cut_off(block: Any) -> None:
+    """What the block returns is cut off, as is done where half precision overflows."""
+    usually = block.forward
+    block.forward = lambda x: usually(x).clamp(-50, 50)
 
 
 def over_tokens(x: Any) -> Any:
@@ -222,6 +229,12 @@ REFUSED = {  # what to make, and what the refusal names
                  r"^branch 1 \(add in h.0\): got .*softplus.* in h.0.mlp.1 between two matrices"),
     "hardtanh in front": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh())),
                           r"^branch 1 .*hardtanh in h.0.ln2 in front of its first matrix"),
+    "relu cut off": (in_every_layer(lambda block: block.mlp.__setitem__(1, torch.nn.ReLU6())),
+                     r"^branch 1 .*hardtanh in h.0.mlp.1 between two matrices"),
+    "glu cut off": (in_every_layer(lambda block: setattr(block, "mlp", Other("cut"))), "^branch 1 .*of two products"),
+    "stream cut off": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh(-20, 20))),
+                       r"^branch 1 .*hardtanh in h.0.ln2 in front of its first matrix"),
+    "sum cut off": (in_every_layer(cut_off), r"^branch 1 \(add in h.0\): got .*clamp in h.0 between a branch"),
     "dropped norm": (last_is_other("ln2", torch.nn.Identity()), r"^branch 5 \(add in h.2\): got mlp .*norm=None"),
     "norms of two kinds": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.RMSNorm(32))),
                            "^make: got attention .*norm=layer.* and mlp .*norm=rms"),
@@ -245,6 +258,7 @@ SPOILED = {
     "queries": lambda q, k, v, **_: usual_attention(q + q**2, k, v, is_causal=True),
     "zeros for what is masked": lambda q, k, v, **_: (q @ k.mT).tril().softmax(-1) @ v,
     "mask": lambda q, k, v, **_: (q @ k.mT).masked_fill(torch.ones(8, 8).tril(2) == 0, -1e38).softmax(-1) @ v,
+    "cut off": lambda q, k, v, **_: (q @ k.mT).clamp(-50, 50).softmax(-1) @ v,
     "cap": lambda q, k, v, **_: (5 * torch.tanh(q @ k.mT / 5)).softmax(-1) @ v,
     "sink": lambda q, k, v, **_: (q @ k.mT).exp() / (1 + (q @ k.mT).exp().sum(-1, keepdim=True)) @ v,
     "over queries": lambda q, k, v, **_: (q @ k.mT).softmax(-2) @ v,

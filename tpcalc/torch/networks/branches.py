@@ -17,12 +17,11 @@ from ..reading.network import RecordedNetwork
 from .perceptrons import read_perceptron
 from .products import BlockInside, BranchProducts
 from ..reading.roles import Role
-from .segments import Segment, factor_between, same
+from .segments import CLOSE, Segment, factor_between, same
 from ..reading.stream import StreamBranch
 from ..reading.tape import Op
 
 MULTIPLIED = "branch"  # what is multiplied, where a norm stands behind the last matrix
-CLOSE = 1e-5  # relative, of numbers that multiply, in layers that are alike
 FULL = (torch.float32, torch.float64)
 
 
@@ -113,34 +112,42 @@ class BranchReader:
         """What multiplies the stream and the last product where they are added, and the norm behind the product, or
         behind both."""
         joined = self._piece([self.x, last], self.y)
+        shapes = [self.network.tape.shape(number) for number in (last, self.x)]
+        if prod(shapes[0]) != prod(shapes[1]):
+            raise self._refused("a branch of another shape than the stream", "one for every coordinate of it")
         for large in (False, True):  # of the stream, beside a branch that is large
-            x, b = joined.draw(self.x, 1, large), joined.draw(last, 2)
-            if b.numel() != x.numel():
-                raise self._refused("a branch of another shape than the stream", "one for every coordinate of it")
-            b = b.reshape(x.shape)
-            both, other = joined(x, b).reshape(x.shape), joined(x, -b).reshape(x.shape)
-            alone, added = (both + other) / 2, (both - other) / 2  # for norms are odd
-            keep = factor_between(x, alone)
-            for norm, normed in NORM_VALUES.items():
-                factor = factor_between(normed(b), added)
-                if keep and factor is not None and factor > 0:
-                    return keep, factor, norm, "output" if norm else "pre"
-                if large and norm is not None and same(both, normed(x + b)):
-                    return 1.0, 1.0, norm, "post"
+            found, cut = (self._sum(joined, last, large, tails) for tails in (False, True))
+            if found and cut and found[2:] == cut[2:] and all(map(partial(isclose, rel_tol=CLOSE), found[:2], cut[:2])):
+                return found
         raise self._refused(f"{joined} between a branch, the stream and what follows", "x + b, times numbers, or a "
                             "norm of b or of the sum")
+
+    def _sum(self, joined: Segment, last: int, large: bool, tails: bool) -> tuple[float, float, str | None, str] | None:
+        """What ``_added`` returns, by drawn values; None where they are something else."""
+        x = joined.draw(self.x, 1, large, tails)
+        b = joined.draw(last, 2, tails=tails).reshape(x.shape)
+        both, other = joined(x, b).reshape(x.shape), joined(x, -b).reshape(x.shape)
+        alone, added = (both + other) / 2, (both - other) / 2  # for norms are odd
+        keep = factor_between(x, alone)
+        for norm, normed in NORM_VALUES.items():
+            factor = factor_between(normed(b), added)
+            if keep and factor is not None and factor > 0:
+                return keep, factor, norm, "output" if norm else "pre"
+            if large and norm is not None and same(both, normed(x + b)):
+                return 1.0, 1.0, norm, "post"
+        return None
 
     def _before(self, products: list[Op]) -> tuple[str | None, Phi]:
         """The norm of the stream that first matrices read, and an activation behind it."""
         found: dict[tuple[str | None, str], tuple[str | None, Phi]] = {}
         for op in {op.index: op for op in products}.values():
             front = self._piece([self.x], self.products.input(op))
-            x = front.draw(self.x)
-            z = front(x)
-            if z.shape[-1] != self.width:
+            pairs = [(x := front.draw(self.x, tails=tails), front(x)) for tails in (False, True)]
+            if pairs[0][1].shape[-1] != self.width:
                 raise self._refused(f"{front} in front of its first matrix", "one input for every coordinate")
             for norm, normed in NORM_VALUES.items():
-                if bool(norm) == bool(front.norms) and (phi := activation_between(normed(x), z)) is not None:
+                if bool(norm) == bool(front.norms) and (phi := activation_between(
+                        *((normed(x), z) for x, z in pairs))) is not None:
                     found[norm, str(phi)] = norm, phi
                     break
             else:

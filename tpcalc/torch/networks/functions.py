@@ -20,15 +20,10 @@ OTHERS = (  # activations that networks have no name for
     (1 + sp.tanh(H / 2)) / 2)                                                                            # sigmoid
 
 
-def activation_between(h: Tensor, z: Tensor) -> Phi | None:
-    """The activation that takes h to z; None where it is none that is known."""
-    if h.numel() != z.numel():
-        return None
-    values = h.double().numpy()
-    for phi in (*NAMED, *OTHERS):
-        if same(torch.as_tensor(_function(phi)(values)), z):
-            return phi
-    return None
+def activation_between(*pairs: tuple[Tensor, Tensor]) -> Phi | None:
+    """The activation that takes h to z in every pair (h, z); None where it is none that is known."""
+    return next((phi for phi in (*NAMED, *OTHERS) if all(
+        same(torch.as_tensor(_function(phi)(h.double().numpy())), z) for h, z in pairs)), None)
 
 
 @lru_cache(maxsize=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import isclose, prod
 from typing import Mapping
 
 import sympy as sp
@@ -16,7 +16,7 @@ from ...models.transformer import SCALES
 from .functions import NORM_VALUES
 from ..reading.kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES
 from .products import BlockInside, BranchProducts
-from .segments import Segment, factor_between, same
+from .segments import CLOSE, LARGE, Segment, factor_between, same
 from ..reading.tape import Op
 
 MASKED = -1e30  # below which a score is none
@@ -139,13 +139,15 @@ class AttentionReader:
         if factor <= 0 or not same(first, torch.full_like(first, factor)) or not (
                 (rows >= 0).all() and (rows < count).all()):
             raise self._refused(f"{whole} between a matrix and heads", "rows of the matrix")
-        value = whole.draw(start)
-        expected = factor * value.reshape(self.batch, self.positions, count)[..., rows].transpose(1, 2)
-        if normed:
-            expected = factor * NORM_VALUES["rms"](expected)
-        found = self._by_head(whole(value), turned)
-        rotated = not same(found, expected)
-        if rotated and not (same(found.norm(dim=-1), expected.norm(dim=-1)) and self._is_linear(parts[-1])):
+        rotated = False
+        for tails in (False, True):
+            value = whole.draw(start, tails=tails)
+            expected = value.reshape(self.batch, self.positions, count)[..., rows].transpose(1, 2)
+            expected = factor * (NORM_VALUES["rms"](expected) if normed else expected)
+            found = self._by_head(whole(value), turned)
+            rotated |= not same(found, expected)
+            if not rotated or same(found.norm(dim=-1), expected.norm(dim=-1)) and self._is_linear(parts[-1]):
+                continue
             raise self._refused(f"{whole} between a matrix and heads", "rows of the matrix, divided by their root mean "
                                 "square over the head or not, rotated within the head or not")
         gains = {use.parameter: "gain of queries or keys" for use in whole.gains}
@@ -196,9 +198,10 @@ class AttentionReader:
             return float(given) if isinstance(given, (int, float)) else self.size**-0.5, table.expand_as(products)
         scores = self.segment([self.q, self.k], self.scores, tables=True)
         table = scores(q * 0, k * 0).reshape(products.shape)
-        found = scores(q, k).reshape(products.shape)
         allowed = table > MASKED
-        scale = factor_between(products[allowed], (found - table)[allowed])
+        first, large = (factor_between(products[allowed], (scores(q * size, k).reshape(products.shape) - table)[
+            allowed] / size) for size in (1.0, LARGE**2))  # of large ones, too, which a function may cut off
+        scale = first if first and large and isclose(first, large, rel_tol=CLOSE) else None
         if scale is None:
             raise self._refused(f"{scores} between products and weights", "a scale, a mask and a table of scores")
         return scale, table

@@ -13,11 +13,12 @@ from ...errors import NotCovered
 from ...models import ResNet, Transformer
 from ...models.skips import Skip
 from ...programs.blocks import preactivated
-from .branches import MULTIPLIED, CLOSE, BlockRead, BranchReader
+from .branches import MULTIPLIED, BlockRead, BranchReader
 from .functions import Phi
 from ..reading.network import RecordedNetwork
 from .outside import after_stream, before_stream
 from ..reading.roles import Role
+from .segments import CLOSE
 from ..reading.stream import ResidualStream
 
 Starred = Callable[[str], str]

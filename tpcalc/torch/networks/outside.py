@@ -42,9 +42,9 @@ def after_stream(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: R
     phi: Phi | None = None
     try:
         segment = Segment(recorded, roles, [x], into)
-        value = segment.draw(x)
-        read = segment(value)
-        phi = None if segment.norms else activation_between(value, read)
+        value, read = pair = (drawn := segment.draw(x)), segment(drawn)
+        large = segment.draw(x, tails=True)
+        phi = None if segment.norms else activation_between(pair, (large, segment(large)))
         norm = next((name for name, normed in NORM_VALUES.items() if name and factor_between(
             normed(value), read)), None) if value.numel() == read.numel() else None
         if phi is None:

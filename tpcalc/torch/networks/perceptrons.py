@@ -35,8 +35,8 @@ def read_perceptron(products: BranchProducts, piece: Pieces, last: Op, width: in
         if len(hidden) != 1:
             raise products.refused(f"{len(hidden)} products that one matrix reads", "one, or gate and value of a glu")
         between = piece([hidden[0].output], products.input(chain[-1]))
-        h = between.draw(hidden[0].output)
-        phi = activation_between(h, between(h))
+        values = [between.draw(hidden[0].output, tails=tails) for tails in (False, True)]
+        phi = activation_between(*((h, between(h)) for h in values))
         if phi is None:
             raise products.refused(f"{between} between two matrices", "an activation that is known")
         phis.append(phi)
@@ -55,7 +55,7 @@ def _gate(products: BranchProducts, piece: Pieces, last: Op, hidden: list[Op],
           sizes: list[int]) -> tuple[Phi, dict[str, Op]]:
     """phi and the products of phi(h) v, W1 that of the gate; two products, or halves of one."""
     between, size = piece([op.output for op in hidden], products.input(last)), products.sides(last)[0]
-    h = between.draw(hidden[0].output).reshape(-1, sizes[0])[:, :size]
+    h, large = (between.draw(hidden[0].output, tails=tails).reshape(-1, sizes[0])[:, :size] for tails in (False, True))
     v = between.draw(hidden[-1].output, 1).reshape(-1, sizes[-1])[:, -size:]
 
     def glued(gate: Tensor, value: Tensor) -> Tensor:
@@ -63,9 +63,9 @@ def _gate(products: BranchProducts, piece: Pieces, last: Op, hidden: list[Op],
         return (between(*pair) if len(hidden) == 2 else between(torch.cat(pair, -1))).reshape(h.shape)
 
     for gate_first in (True, False):
-        gate = glued(h, torch.ones_like(h))
-        phi = activation_between(h, gate)
-        if phi is not None and same(glued(h, v), gate * v):
+        gate, gates = (glued(one, torch.ones_like(h)) for one in (h, large))
+        phi = activation_between((h, gate), (large, gates))
+        if phi is not None and same(glued(h, v), gate * v) and same(glued(h, v**5), gate * v**5):
             first, second = (hidden * 2)[:2] if gate_first else (hidden * 2)[:2][::-1]
             return phi, {"W1": first, "W2": second}
     raise products.refused(f"{between} of two products", "phi(h) v, with an activation phi that is known")

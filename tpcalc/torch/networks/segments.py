@@ -18,6 +18,7 @@ from ..reading.tape import Layout
 from ..reading.uses import Use
 
 LARGE = 30.0  # beside which the eps of a norm is nothing
+CLOSE = 1e-5    # relative, of numbers that multiply, which are the same
 SAME = 2e-5     # of the largest entry, up to which float32 numbers are the same
 
 
@@ -66,11 +67,12 @@ class Segment:
         given = {number: _laid_out(value, tape.layouts[number]) for number, value in zip(self.starts, values)}
         return replay(tape, {**given, **self._neutral}, [self.end], self._values)[0].double()
 
-    def draw(self, number: int, seed: int = 0, large: bool = True) -> Tensor:
-        """Values for a start: of size 1, or where a norm is behind of one beside which its eps is nothing."""
+    def draw(self, number: int, seed: int = 0, large: bool = True, tails: bool = False) -> Tensor:
+        """Values for a start: of size 1, or where a norm is behind of one beside which its eps is nothing. tails: with
+        entries of up to some hundred, so that functions show where they are cut off."""
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randn(self.network.tape.shape(number), generator=generator, dtype=torch.float64)
-        return drawn * (LARGE if large and self.norms else 1.0)
+        return (drawn**5 if tails else drawn) * (LARGE if large and self.norms else 1.0)
 
     @cached_property
     def _neutral(self) -> dict[int, Tensor]:
