@@ -277,6 +277,16 @@ def test_attention_that_is_another_is_refused(name: str, monkeypatch: pytest.Mon
         tpt.read(usual.GPT, dict(n_layer=2)).to_network()
 
 
+@pytest.mark.parametrize("masked", [-1e4, -1e9, torch.finfo(torch.float32).min, -torch.inf])
+def test_masks_are_added_to_scores(masked: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small a masked score is made, the network is causal, and no table is left out."""
+    usually = tpt.read(usual.GPT, dict(n_layer=2)).to_network()
+    mask = torch.zeros(8, 8).masked_fill(torch.ones(8, 8).tril() == 0, masked)
+    monkeypatch.setattr(usual.F, "scaled_dot_product_attention",
+                        lambda q, k, v, **_: (q @ k.mT / q.shape[-1]**0.5 + mask).softmax(-1) @ v)
+    assert str(tpt.read(usual.GPT, dict(n_layer=2)).to_network()) == str(usually)
+
+
 def test_large_models_are_read_without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device attention is written out, and is the same network."""
     usually = tpt.read(usual.GPT, dict(n_layer=2)).to_network()

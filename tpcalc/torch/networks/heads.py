@@ -19,7 +19,7 @@ from .products import BlockInside, BranchProducts
 from .segments import CLOSE, LARGE, Segment, factor_between, same
 from ..reading.tape import Op
 
-MASKED = -1e30  # below which a score is none
+MASKED = -5e3  # below which a score is none: its weight is 0 in float64 beside scores of order one
 ROTATED, TABLE = "rotation of queries and keys by their position", "table added to scores"
 
 
