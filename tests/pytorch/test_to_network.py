@@ -168,13 +168,26 @@ class Other(torch.nn.Module):
         self.kind = kind
 
     def forward(self, x: Any) -> Any:
-        return {"cut": lambda: self.c(F.silu(self.a(x)) * self.b(x).clamp(-7, 7)),
+        return {"detached": lambda: self.c(torch.tanh(F.linear(x, self.a.weight.detach()))),
+                "cut": lambda: self.c(F.silu(self.a(x)) * self.b(x).clamp(-7, 7)),
                 "gate": lambda: self.c(F.silu(self.a(x)) * self.b(x)**2),
                 "phis": lambda: self.c(torch.relu(self.b(torch.tanh(self.a(x))))),
                 "front": lambda: self.c(torch.relu(self.a(torch.tanh(x)))),
                 "front of glu": lambda: self.c(F.silu(self.a(torch.tanh(x))) * self.b(torch.tanh(x))),
                 "two fronts": lambda: self.c(F.silu(self.a(x)) * self.b(torch.tanh(x))),
                 "twice": lambda: self.a(torch.tanh(self.a(x)))}[self.kind]()
+
+
+class Detached(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x.detach()
+
+
+class Straight(torch.nn.Module):
+    """tanh, whose derivative is taken for 1."""
+
+    def forward(self, x: Any) -> Any:
+        return x + (torch.tanh(x) - x).detach()
 
 
 class Gated(torch.nn.Module):
@@ -235,6 +248,12 @@ REFUSED = {  # what to make, and what the refusal names
     "stream cut off": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.Hardtanh(-20, 20))),
                        r"^branch 1 .*hardtanh in h.0.ln2 in front of its first matrix"),
     "sum cut off": (in_every_layer(cut_off), r"^branch 1 \(add in h.0\): got .*clamp in h.0 between a branch"),
+    "no gradient of the stream": (in_every_layer(lambda block: setattr(block, "ln2", Detached())),
+                                  "^detach in h.0.ln2: got numbers whose gradients stop there"),
+    "no gradient of a matrix": (in_every_layer(lambda block: setattr(block, "mlp", Other("detached"))),
+                                "^detach in h.0.mlp: got numbers whose gradients stop there"),
+    "other gradient": (in_every_layer(lambda block: block.mlp.__setitem__(1, Straight())),
+                       "^detach in h.0.mlp.1: got numbers whose gradients stop there"),
     "dropped norm": (last_is_other("ln2", torch.nn.Identity()), r"^branch 5 \(add in h.2\): got mlp .*norm=None"),
     "norms of two kinds": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.RMSNorm(32))),
                            "^make: got attention .*norm=layer.* and mlp .*norm=rms"),

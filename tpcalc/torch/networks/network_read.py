@@ -56,6 +56,9 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
                  starred: Starred) -> NetworkRead:
     """The network of a recorded model. roles: by parameter; inside: branches that are layers; starred: a name as a
     pattern. Raises ``NotCovered``, naming operation and module, for a branch or a stream that none has."""
+    if stopped := recorded.tape.stopped():
+        raise NotCovered(f"{stopped[0].place}: got numbers whose gradients stop there; expected functions whose "
+                         "derivatives are their own, as those of networks")
     stream = _one_stream(recorded, inside)
     at = [*(branch.reads[0] for branch in stream.branches), stream.last + 1]
     blocks = [BranchReader(recorded, roles, branch, stream.path.values[before], stream.path.values[after]).read()

@@ -120,6 +120,24 @@ class Tape:
     def is_floating(self, number: int) -> bool:
         return self.layouts[number].is_floating
 
+    def stopped(self) -> list[Op]:
+        """Operations in front of the output at which gradients stop, as ``detach`` and what runs without them."""
+        found, front, seen = dict[int, Op](), [self.output], set[int]()
+
+        def passes(numbers: Sequence[int]) -> bool:
+            return any(self.is_floating(one) and self.differentiable(one) is not None for one in numbers)
+
+        while front:
+            number = front.pop()
+            op = self.maker(number)
+            if number in seen or op is None:
+                continue
+            seen.add(number)
+            if self.is_floating(number) and not passes([number]) and passes(op.inputs):
+                found[op.index] = op
+            front += op.inputs
+        return [found[index] for index in sorted(found)]
+
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Writes a tape while it is entered."""
