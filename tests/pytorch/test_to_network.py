@@ -296,6 +296,19 @@ def test_attention_that_is_another_is_refused(name: str, monkeypatch: pytest.Mon
         tpt.read(usual.GPT, dict(n_layer=2)).to_network()
 
 
+def test_what_is_frozen_is_said() -> None:
+    """Networks train their matrices and gains, and their embedding and readout where they are told to."""
+    def freeze(model: Any) -> None:
+        for parameter in (*(block.mlp[0].weight for block in model.h), model.h[0].mlp[2].weight, model.wte.weight,
+                          model.wpe.weight, model.lm_head.weight, *(block.ln2.weight for block in model.h)):
+            parameter.requires_grad_(False)
+    usually = set(tpt.read(usual.GPT, dict(n_layer=2)).to_network().left_out)
+    frozen = set(tpt.read(changed(freeze), dict(n_layer=2)).to_network().left_out)
+    assert frozen - usually == {f"h.*.{name}, which trains in the network" for name in (
+        "mlp.0.weight, frozen", "ln2.weight, frozen", "mlp.2.weight, frozen in 1 of 2 layers")}
+    assert usually - frozen == {"embedding and readout: their training, which train_embedding_readout=True has"}
+
+
 @pytest.mark.parametrize("masked", [-1e4, -1e9, torch.finfo(torch.float32).min, -torch.inf])
 def test_masks_are_added_to_scores(masked: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small a masked score is made, the network is causal, and no table is left out."""

@@ -88,7 +88,7 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
     sizes = [one for block in layer for one in _sizes(block, width)]
     left.update(dict.fromkeys([*sizes, *before_stream(recorded, stream), *beside,
                                *([f"eps of norms, at most {eps:.2g}"] if eps else []), *_tied(roles),
-                               f"embedding and readout: {TRAINED}"]))
+                               *_not_as_trained(recorded, roles, blocks, starred)]))
     multipliers = {_own(network, block, name): value for block in layer for name, value in block.multipliers.items()
                    if not isclose(value, 1, rel_tol=CLOSE)}
     return NetworkRead(network, len(blocks) // size, width, {
@@ -180,6 +180,22 @@ def _sizes(block: BlockRead, width: int) -> list[str]:
     if options.get("inner", width) != width:
         found.append(f"width of all heads together, {options['inner']}, which is the stream's in the network")
     return found
+
+
+def _not_as_trained(recorded: RecordedNetwork, roles: Mapping[str, Role], blocks: list[BlockRead],
+                    starred: Starred) -> list[str]:
+    """Parameters that train here and not in the network, and the other way round, a sentence each."""
+    trains = {name: recorded.tape.values[number].requires_grad for number, name in recorded.tape.parameters.items()}
+    left_out = {name for block in blocks for name in block.left_out}
+    gains = [use.parameter for use in recorded.uses if use.how == "gain" and recorded.place(use).part in (
+        "stream", "branch") and use.parameter not in left_out]
+    counts: dict[str, list[bool]] = defaultdict(list)
+    for name in dict.fromkeys([*(name for block in blocks for name in block.matrices.values()), *gains]):
+        counts[starred(name)].append(trains[name])
+    found = [f"{pattern}, frozen" + (f" in {each.count(False)} of {len(each)} layers" if any(each) else "")
+             + ", which trains in the network" for pattern, each in counts.items() if not all(each)]
+    ends = [trains[role.name] for role in roles.values() if role.kind in ("input", "tied", "output")]
+    return [*found, *([f"embedding and readout: {TRAINED}"] if any(ends) else [])]
 
 
 def _tied(roles: Mapping[str, Role]) -> list[str]:
