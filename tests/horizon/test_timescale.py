@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,24 @@ def test_who_has_an_equilibrium(optimizer: object, why: str) -> None:
 def test_all_of_the_weights_at_once() -> None:
     with pytest.raises(ValueError, match="lr wd = 2 of the weights; expected less than 1"):
         tp.timescale(4, 0.5, 10)
+
+
+@pytest.mark.parametrize("independent", [False, True])
+def test_decay_is_that_of_the_optimizer(independent: bool) -> None:
+    """What is left of weights that get no gradient after tau steps is 1/e, to (1 - 1 / tau)^tau."""
+    opt = tp.SGD(0.02, weight_decay=0.05, decoupled=True, independent=independent)
+    found = tp.timescale(0.02, 0.05, STEPS, opt)
+    left = opt.memory(round(found.tau) + 1)[0][-1]
+    assert found.tau == pytest.approx(20 if independent else 1000) and abs(np.log(left) + 1) < 0.03
+
+
+@pytest.mark.parametrize("answer", [lambda opt: tp.timescale(LR, WD, STEPS, opt), tp.transfer_rule])
+def test_weights_on_spheres_have_no_memory(answer: Any) -> None:
+    with pytest.raises(tp.NotCovered, match="whose weights keep their norms: a decay takes nothing of them"):
+        answer(tp.NormalizedSGD(sphere=True))
+
+
+def test_decay_in_a_momentum_buffer() -> None:
+    with pytest.raises(tp.NotCovered, match="goes through its momentum buffer; expected decoupled=True"):
+        tp.timescale(LR, WD, STEPS, tp.SGD(momentum=0.9, weight_decay=0.1))
+    assert tp.timescale(LR, WD, STEPS, tp.SGD(weight_decay=0.1)).tau == 100

@@ -9,9 +9,11 @@ from typing import Any
 from .._checks import positive_integer, positive_number, short
 from .._shown import Short
 from .._types import Number
+from ..errors import NotCovered
 from ..optimizers import NormalizedSGD
-from ..optimizers.faithful import optimizer_name
+from ..optimizers.faithful import decay_kind, optimizer_name
 from ..optimizers.names import BY_NAME
+from ..optimizers.sgd import on_sphere
 from ..optimizers.updates import kind_of_updates
 
 
@@ -36,6 +38,7 @@ def timescale(lr: Number, wd: Number, steps: int, optimizer: Any = None) -> Time
     tau = 1 / (lr wd) steps. Where |U| is fixed and <W, U> = 0, |W|^2 <- (1 - lr wd)^2 |W|^2 + lr^2 |U|^2 has a fixed
     point, and the cosine of the angle from a step to the next is 1 - lr wd there, whatever |U|. It holds of weights
     whose size changes no output, as before a norm, under normalized gradients: those are orthogonal to the weights.
+    Where the optimizer's own decay is independent of the rate, wd stands for lr wd.
 
     Parameters
     ----------
@@ -46,7 +49,8 @@ def timescale(lr: Number, wd: Number, steps: int, optimizer: Any = None) -> Time
         it is a ``tp.NormalizedSGD`` without momentum: entries of Adam's, signs' and Muon's directions are no multiples
         of gradients, and buffers none of the last gradient, so that both overlap with the weights.
 
-    Raises ``ValueError`` for numbers that are not allowed, and for what is no optimizer.
+    Raises ``ValueError`` for numbers that are not allowed, and for what is no optimizer; ``NotCovered`` for weights on
+    spheres, and for a decay that goes through a momentum buffer.
 
     >>> import tpcalc as tp
     >>> found = tp.timescale(0.02, 0.5, 400)
@@ -55,14 +59,27 @@ def timescale(lr: Number, wd: Number, steps: int, optimizer: Any = None) -> Time
     >>> tp.timescale(0.02, 0.5, 400, "adam").angle is None
     True
     """
-    rate, decay = positive_number("lr", lr), positive_number("wd", wd)
-    steps, left = positive_integer("steps", steps), 1 - rate * decay
-    if left <= 0:
-        raise ValueError(f"lr, wd: got {short(lr)} and {short(wd)}; a step takes lr wd = {rate * decay:.6g} of the "
-                         "weights; expected less than 1")
-    tau, why = 1 / (rate * decay), "" if optimizer is None else _overlap(optimizer)
+    rate, decay, steps = positive_number("lr", lr), positive_number("wd", wd), positive_integer("steps", steps)
+    why = "" if optimizer is None else _overlap(optimizer)
+    require_free(optimizer)
+    kind = decay_kind(optimizer)
+    if kind == "coupled" and getattr(optimizer, "momentum", 0):
+        raise NotCovered(f"optimizer: got {short(optimizer)}, whose decay goes through its momentum buffer; expected "
+                         "decoupled=True, or no momentum")
+    share, what = (decay, "wd") if kind == "independent" else (rate * decay, "lr wd")
+    if share >= 1:
+        raise ValueError(f"lr, wd: got {short(lr)} and {short(wd)}; a step takes {what} = {share:.6g} of the weights; "
+                         "expected less than 1")
+    tau, left = 1 / share, 1 - share
     angle, norm = (None, None) if why else (math.acos(left), rate / math.sqrt(1 - left**2))
     return Timescale(tau, tau / steps, angle, norm, why)
+
+
+def require_free(optimizer: Any) -> None:
+    """Raise ``NotCovered`` for weights that are brought back to their spheres, of which no decay takes anything."""
+    if on_sphere(optimizer):
+        raise NotCovered(f"optimizer: got {short(optimizer)}, whose weights keep their norms: a decay takes nothing of "
+                         "them, and what many steps there add up to is not known; expected sphere=False")
 
 
 def _overlap(optimizer: Any) -> str:

@@ -14,6 +14,7 @@ from ..errors import NotCovered
 from ..optimizers.faithful import decay_kind, degree, optimizer_name
 from ..optimizers.names import BY_NAME
 from ..optimizers.updates import kind_of_updates
+from .timescale import require_free
 
 X, U = sp.Symbol("x", real=True), sp.Symbol("u", real=True)
 BELOW, ABOVE, ALL = "below the width", "above the width", "below the critical batch"
@@ -103,7 +104,7 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     x, u:
         numbers, or None for symbols. u = 1 keeps 1 / (lr wd) a fixed share of training.
 
-    Raises ``NotCovered`` for Shampoo, SOAP, and directions that are no power of the gradient.
+    Raises ``NotCovered`` for Shampoo, SOAP, weights on spheres, and directions that are no power of the gradient.
 
     >>> import tpcalc as tp
     >>> tp.transfer_rule(tp.SGD()).factors(batch=2, steps=4)["rate"].simplify()
@@ -123,6 +124,7 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
         raise NotCovered(f"optimizer: got {short(optimizer)}, whose direction is made of sums over steps inside of "
                          "functions of matrices; how it answers a batch is not known; expected tp.SGD, tp.SignSGD, "
                          "tp.Lion, tp.Adam, tp.NormalizedSGD or tp.Muon")
+    require_free(optimizer)
     k = degree(optimizer)
     # noise of a mean is B^(-1/2), and the direction goes like its power k; a signal in it is one power of noise less
     regions = {ALL: (-(k - 1) * HALF, -k * HALF)}
