@@ -11,6 +11,7 @@ NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam
          "Lion": "lion", "SOAP": "soap", "Adafactor": "adafactor"}
 VARIANT = re.compile(r"^Paged|^ScheduleFree|ScheduleFree\w*$|\d+bit$|Fp8$")  # rounded states, averaged weights: one law
 SAME = ({"adam", "adamw"}, {"sgd", "momentum"})  # whose groups serve for each other
+NONE = ("Adadelta", "LBFGS", "Rprop")  # of torch.optim, whose steps are those of no optimizer of plans
 
 
 def name_of(optimizer: Value) -> str | None:
@@ -27,9 +28,11 @@ def name_of(optimizer: Value) -> str | None:
     ('adamw', None)
     """
     name = NAMES.get(VARIANT.sub("", type(optimizer).__name__))
+    groups = getattr(optimizer, "param_groups", [])
+    if name == "adam" and groups and all(group.get("decoupled_weight_decay") for group in groups):
+        return "adamw"
     if name != "adafactor":
         return name
-    groups = optimizer.param_groups
     if any(group.get("relative_step") for group in groups):
         raise NotCovered("optimizer: got Adafactor with relative_step=True, which makes a learning rate of its own and "
                          "reads none of its groups; expected relative_step=False")
@@ -56,8 +59,17 @@ def require_planned(planned: str, optimizer: Value) -> None:
             raise ValueError(f"optimizer: got {title} with a group of role {group.get('role')!r}, which is AdamW's; "
                              "expected groups with use_muon")
     found, orthogonal = name_of(optimizer), any(group.get("use_muon") for group in groups)
+    if "Muon" in title and not planned.startswith("muon"):
+        found = "muon"
+    if title in NONE:
+        raise ValueError(f"optimizer: got {title}, whose steps are those of no optimizer of plans; expected one that "
+                         f"moves weights as {planned} does")
     if planned.startswith("muon") and not orthogonal:  # AdamW beside it
         planned = "adamw"
+    if found == "adam" and planned == "adamw" and (decays := [one["weight_decay"] for one in groups if one.get(
+            "weight_decay")]):
+        raise ValueError(f"optimizer: got {title} with weight_decay={decays[0]:g}, which it adds to gradients, and the "
+                         "plan's factors of the decay are AdamW's; expected AdamW, or decoupled_weight_decay=True")
     if found not in (None, planned) and not any({found, planned} <= names for names in SAME):
         raise ValueError(f"optimizer: got {title}, which moves weights as {found} does, and the plan is for {planned}; "
                          f"expected a plan for optimizer={found!r}")

@@ -63,7 +63,7 @@ def timescale(lr: Number, wd: Number, steps: int, optimizer: Any = None) -> Time
     why = "" if optimizer is None else _overlap(optimizer)
     require_free(optimizer)
     kind = decay_kind(optimizer)
-    if kind == "coupled" and getattr(optimizer, "momentum", 0):
+    if kind == "coupled" and getattr(optimizer, "momentum", None):
         raise NotCovered(f"optimizer: got {short(optimizer)}, whose decay goes through its momentum buffer; expected "
                          "decoupled=True, or no momentum")
     share, what = (decay, "wd") if kind == "independent" else (rate * decay, "lr wd")

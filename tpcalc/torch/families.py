@@ -13,6 +13,7 @@ from torch.nn import Module as Model
 from .. import _checks
 from .._shown import Short
 from .._types import Value
+from ..groups.classes import require_planned
 from ..scaling import Scaling
 from ..tune.recipe import named_recipe
 from .model_plan import ModelPlan, carried_plan
@@ -88,7 +89,7 @@ class PlanFamily(Short):
 
         kind: what takes groups, such as ``torch.optim.AdamW``, or a function of them; None is torch's class of the
         optimizer's name. lr, weight_decay, eps: what is right for the base, as in ``ModelPlan.groups``. The function
-        raises ``ValueError`` for models that the family has not made.
+        raises ``ValueError`` for models that the family has not made, and for optimizers that are not the plan's.
         """
         if kind is None:
             if self.optimizer not in USUAL:
@@ -103,7 +104,10 @@ class PlanFamily(Short):
             if plan is None:
                 raise ValueError("model: got one without a plan; expected what the family, or apply_ of its plans, "
                                  "returns")
-            return takes(plan.groups(model, lr, weight_decay, eps))
+            found = takes(plan.groups(model, lr, weight_decay, eps))
+            if isinstance(found, torch.optim.Optimizer):
+                require_planned(plan.optimizer, found)
+            return found
 
         return optimizer_of
 

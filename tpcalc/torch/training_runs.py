@@ -111,8 +111,6 @@ def law_of(trainer: torch.optim.Optimizer) -> str | None:
     name = name_of(trainer)
     if type(trainer).__name__.startswith("RAdam"):  # its first updates are those of SGD
         return None
-    if name == "adam" and all(group.get("decoupled_weight_decay") for group in trainer.param_groups):
-        return "adamw"
     return "momentum" if name == "sgd" and any(group.get("momentum") for group in trainer.param_groups) else name
 
 

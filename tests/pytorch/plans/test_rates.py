@@ -172,3 +172,32 @@ def test_other_groups_are_refused(plan: Any, muon: Any) -> None:
         plan.rates(3, 1e-3)
     with pytest.raises(ValueError, match="^lr: got -1"):
         plan.rates(trainer(plan), -1)
+
+
+class Muon(torch.optim.SGD):  # type: ignore[misc,name-defined]
+    """In the place of a Muon that has no groups of its own."""
+
+
+OTHERS = {
+    "Muon": (Muon, "adamw", "^optimizer: got Muon, which moves weights as muon does, and the plan is for adamw"),
+    "Rprop": (torch.optim.Rprop, "sgd", "^optimizer: got Rprop, whose steps are those of no optimizer of plans"),
+    "Adafactor": (torch.optim.Adafactor, "adamw", "^optimizer: got Adafactor, which moves weights as adafactor does"),
+    "Adam's decay": (torch.optim.Adam, "adamw", "^optimizer: got Adam with weight_decay=.*, which it adds")}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_optimizers_of_other_laws_are_refused(name: str) -> None:
+    """By ``check``, and before an audit makes steps of them."""
+    kind, planned, message = OTHERS[name]
+    family = tpt.plan(models.ResMLP, dict(depth=2), optimizer=planned)
+    decay = 0.1 if planned == "adamw" else 0.0
+    with pytest.raises(ValueError, match=message):
+        family.at(depth=4).check(kind(family.at(depth=4).groups(models.ResMLP(4), 1e-3, decay)))
+    with pytest.raises(ValueError, match=message):
+        tpt.audit(family, family.trainer(kind, weight_decay=decay), depth_key="depth")
+
+
+def test_adam_whose_decay_is_decoupled_is_adamw() -> None:
+    family = tpt.plan(models.ResMLP, dict(depth=2), optimizer="adamw")
+    trainer = family.trainer(lambda groups: torch.optim.Adam(groups, decoupled_weight_decay=True), weight_decay=0.1)
+    assert family.at(depth=4).check(trainer(family(depth=4))) == {"lr": pytest.approx(1e-3)}
