@@ -47,6 +47,11 @@ def name_of(optimizer: Value) -> str | None:
     return name
 
 
+def begins_otherwise(optimizer: Value) -> bool:
+    """Are an optimizer's first updates those of gradient descent, or none, and no ones of its own law?"""
+    return type(optimizer).__name__.startswith("RAdam")
+
+
 def require_planned(planned: str, optimizer: Value) -> None:
     """Raise ``ValueError`` for an optimizer that is known to move weights otherwise than that of a plan."""
     groups, title = optimizer.param_groups, type(optimizer).__name__

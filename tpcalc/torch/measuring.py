@@ -17,7 +17,7 @@ from torch.nn import Module as Model
 
 from .. import _checks
 from ..errors import NotCovered
-from ..groups.classes import name_of
+from ..groups.classes import begins_otherwise, name_of
 from ..groups.names import plain_name
 from .live_layers import ActsAt, LiveLayers, StreamLocations, live_layers, observed
 from .reading.claims import rms_of
@@ -70,8 +70,11 @@ class Script:
         _checks.function("loss", loss, "a function of model and batch")
         model = build(make, small, seed=0)
         batch, loss = drawn_batch(model) if batch is None else batch, mean_square if loss is None else loss
-        live = live_layers(make, small, large, loss, batch, depth_key)
-        return cls(make, optimizer, loss, batch, live, name_of(optimizer(model)))
+        live, trainer = live_layers(make, small, large, loss, batch, depth_key), optimizer(model)
+        if begins_otherwise(trainer):
+            raise NotCovered(f"optimizer: got {type(trainer).__name__}, whose first updates are those of gradient "
+                             "descent; expected one whose first updates are as the later ones")
+        return cls(make, optimizer, loss, batch, live, name_of(trainer))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch.nn import Module as Model
 
 from .._checks import short
 from .._types import Fields
-from ..groups.classes import name_of
+from ..groups.classes import begins_otherwise, name_of
 from .begun import GENERATOR, Begun
 from .model_plan import ModelPlan
 from .streams import Loss, build
@@ -109,7 +109,7 @@ def _settings(groups: Sequence[Fields]) -> dict[int, Fields]:
 def law_of(trainer: torch.optim.Optimizer) -> str | None:
     """The optimizer's name in plans, or None for one that plans do not know."""
     name = name_of(trainer)
-    if type(trainer).__name__.startswith("RAdam"):  # its first updates are those of SGD
+    if begins_otherwise(trainer):
         return None
     return "momentum" if name == "sgd" and any(group.get("momentum") for group in trainer.param_groups) else name
 

@@ -11,6 +11,8 @@ tpt = pytest.importorskip("tpcalc.torch")
 models = pytest.importorskip("support.pytorch.torch_models")
 from torch import nn  # noqa: E402
 
+from tpcalc.errors import NotCovered  # noqa: E402
+
 
 @pytest.fixture(scope="module")
 def plan() -> Any:
@@ -201,3 +203,11 @@ def test_adam_whose_decay_is_decoupled_is_adamw() -> None:
     family = tpt.plan(models.ResMLP, dict(depth=2), optimizer="adamw")
     trainer = family.trainer(lambda groups: torch.optim.Adam(groups, decoupled_weight_decay=True), weight_decay=0.1)
     assert family.at(depth=4).check(trainer(family(depth=4))) == {"lr": pytest.approx(1e-3)}
+
+
+@pytest.mark.parametrize("measure", [tpt.audit, tpt.depth_check])
+def test_first_steps_of_radam_say_nothing_of_its_plan(measure: Any) -> None:
+    """They are those of gradient descent, and go with the depth as these: a plan that is right was accused."""
+    family = tpt.plan(models.ResMLP, dict(depth=2))
+    with pytest.raises(NotCovered, match="^optimizer: got RAdam, whose first updates are those of gradient descent"):
+        measure(family, family.trainer(torch.optim.RAdam), depths=(4, 16), depth_key="depth")
