@@ -65,7 +65,7 @@ class GrownModel(Short):
             if id(parameters[name]) not in known:
                 raise ValueError(f"after: got an optimizer that has not {name}; expected one of plan.groups(model)")
             moved[name] = {key: _scaled(name, key, value, self._gradients[name]) for key, value in state.items()}
-        if not moved:
+        if not moved and not _keeps_nothing(before):
             raise ValueError("before: got an optimizer without state for the trained model; expected the one that has "
                              "trained it")
         for name, state in moved.items():
@@ -130,6 +130,9 @@ def _origins(one: ModelPlan, other: ModelPlan, order: str) -> tuple[dict[str, st
     origins, fresh, counts = dict[str, str](), set[str](), set[tuple[int, int]]()
     for entry in other.entries:
         now, then = entry.parameter, before.get(entry.parameter.pattern)
+        if then is None and now.base_names != now.names:
+            raise NotCovered(f"to: got {now.pattern}, which does what {now.base_names[0]} does in one list of several "
+                             "kinds of parameters; expected layers that are modules, or a list for every kind")
         if then is None or then.shape != now.shape:
             raise ValueError(f"to: got {now.pattern} of shape {now.shape}, {then.shape if then else 'none'} in the "
                              "trained model; expected settings that change the depth alone")
@@ -193,6 +196,11 @@ def _gradient(entry: PlanEntry, base: PlanEntry) -> float:
     return entry.factor("eps") / base.factor("eps") if entry.optimizer in ("adam", "adamw") else 0.0
 
 
+def _keeps_nothing(optimizer: torch.optim.Optimizer) -> bool:
+    """Is it gradient descent without momentum, which has no state?"""
+    return isinstance(optimizer, torch.optim.SGD) and not any(group["momentum"] for group in optimizer.param_groups)
+
+
 def _scaled(name: str, key: str, value: object, factor: float) -> object:
     """State of an optimizer for a parameter whose gradients are multiplied with a factor."""
     if not isinstance(value, Tensor):
@@ -208,10 +216,16 @@ def _scaled(name: str, key: str, value: object, factor: float) -> object:
 def _move_buffers(rename: Callable[[str], str], model: Model, deeper: Model, origins: Mapping[str, str]) -> None:
     """Give buffers, such as running means, the values of those of the layer that theirs comes from."""
     old = {rename(name): value for name, value in model.named_buffers()}
-    modules = {name.rpartition(".")[0]: origin.rpartition(".")[0] for name, origin in origins.items()}
+    modules: dict[str, str] = {}
+    for names in origins.items():
+        name, origin = (one.split(".") for one in names)
+        modules.update((".".join(name[:k]), ".".join(origin[:k])) for k in range(1, len(name)))
     for name, value in deeper.named_buffers():
-        module, _, own = name.rpartition(".")
-        found = old.get(f"{modules.get(module, module)}.{own}" if module else own)
+        module, own = name, list[str]()
+        while module and module not in modules:  # that of the parameters next to it
+            module, _, last = module.rpartition(".")
+            own.insert(0, last)
+        found = old.get(".".join([modules[module], *own] if module else own))
         if found is not None and found.shape == value.shape:
             value.copy_(found)
 

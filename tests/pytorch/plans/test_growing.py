@@ -239,3 +239,64 @@ def test_running_statistics_move_with_their_layers() -> None:
     grown = family.grow(model, to=dict(depth=4))
     assert torch.equal(grown.model.layers[2][0].running_mean, model.layers[1][0].running_mean)
     assert model.training and grown.model.training and grown.difference < 1e-6
+
+
+class Shifted(torch.nn.Module):
+    """Layers with drawn constants of their own, next to their parameters and in a module without any."""
+
+    def __init__(self, n_layer: int, n: int = 16) -> None:
+        super().__init__()
+        self.a, self.z, self.layers = torch.nn.Linear(3, n), torch.nn.Linear(n, 2), torch.nn.ModuleList()
+        for _ in range(n_layer):
+            layer = torch.nn.ModuleDict({"w": torch.nn.Linear(n, n), "constant": torch.nn.Module()})
+            for module in (layer, layer["constant"]):
+                module.register_buffer("shift", torch.randn(n))
+            self.layers.append(layer)
+
+    def forward(self, x: Any) -> Any:
+        x = self.a(x)
+        for layer in self.layers:
+            x = x + layer["w"](torch.tanh(x + layer.shift + layer["constant"].shift))
+        return self.z(x)
+
+
+@pytest.mark.parametrize("new", ["zero", "copy"])
+def test_buffers_of_layers_are_those_they_come_from(new: str) -> None:
+    """Also where the module that has one has no parameter of its own."""
+    family = tpt.plan(Shifted, base=dict(n_layer=2))
+    model = family()
+    grown = family.grow(model, to=dict(n_layer=4), new=new)
+    before, after = dict(model.named_buffers()), dict(grown.model.named_buffers())
+    for name in ("shift", "constant.shift"):
+        for layer in (0, 1):
+            assert torch.equal(after[f"layers.{2 * layer}.{name}"], before[f"layers.{layer}.{name}"])
+
+
+class Alternating(torch.nn.Module):
+    def __init__(self, depth: int, n: int = 16) -> None:
+        super().__init__()
+        self.a, self.z = torch.nn.Linear(3, n), torch.nn.Linear(n, 1)
+        self.w = torch.nn.ModuleList(torch.nn.Linear(n, n) for _ in range(2 * depth))
+
+    def forward(self, x: Any) -> Any:
+        x = self.a(x)
+        for first, last in zip(self.w[::2], self.w[1::2]):
+            x = x + last(torch.relu(first(x)))
+        return self.z(x)
+
+
+def test_one_list_of_several_kinds_is_refused() -> None:
+    family = tpt.plan(Alternating, base=dict(depth=2))
+    with pytest.raises(NotCovered, match=r"^to: got w\.4\..* in one list of several kinds of parameters; expected"):
+        family.grow(family(), to=dict(depth=4))
+
+
+def test_gradient_descent_has_no_state_to_move() -> None:
+    family = tpt.plan(gpt, base=dict(n_layer=2), optimizer="sgd")
+    model = family()
+    optimizer = torch.optim.SGD(family.at().groups(model, lr=1e-3))
+    steps(model, optimizer, 2)
+    grown = family.grow(model, to=dict(n_layer=4))
+    after = torch.optim.SGD(grown.plan.groups(grown.model, lr=1e-3))
+    grown.move_state(optimizer, after)
+    assert not after.state and steps(grown.model, after, 2) < loss_of(model).item()
