@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.horizon import end_to_end
+from tpcalc.horizon.end_to_end import velocity
 from tests.support.plain.linear_streams import descend, flow
 
 TURNING = np.array([[1.5, 0.4], [0.4, 0.6]]), np.array([0.9, -1.1])
@@ -107,6 +109,25 @@ def test_the_stationary_state_of_any_covariance() -> None:
     assert np.max(np.abs(2 * deep - shallow - found.weights)) < 2e-4 < np.max(np.abs(deep - found.weights))
     error = deep - TURNING[1]
     assert abs(error @ TURNING[0] @ error - found.risk) < 5e-3
+
+
+@pytest.mark.parametrize("decay", [1e3, 1e6, 1e9])
+def test_large_decays_leave_what_one_step_gives(decay: float) -> None:
+    """Weights near 0 are those at which decay balances the first gradient, covariance teacher / decay."""
+    covariance, teacher = np.array([[1.5, 0.4], [0.4, 0.6]]), np.array([0.9, -1.1])
+    found = tp.long_horizon(tp.ResNet(), tp.Stream(covariance, teacher), tp.SGD(0.001), tp.DepthScaling(1, 0))
+    np.testing.assert_allclose(found.stationary(decay).weights, covariance @ teacher / decay, rtol=3 / decay)
+
+
+def test_flow_goes_on_for_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directions that were learned long ago do not hold it up."""
+    asked = []
+    monkeypatch.setattr(end_to_end, "velocity", lambda *given: asked.append(0) or velocity(*given))
+    covariance = np.diag([1e3, 1.0, 1e-3])
+    found = tp.long_horizon(tp.ResNet(), tp.Stream(covariance, [1.0, -1.0, 0.5]), tp.SGD(0.001), tp.DepthScaling(1, 0))
+    weights = found.flow([0.1, 20.0, 1e6])
+    np.testing.assert_allclose(weights[:2], [[1, -0.144, 0], [1, -1, 0.019]], atol=1e-3)
+    assert np.abs(weights[2] - [1.0, -1.0, 0.5]).max() < 1e-9 and len(asked) < 2e4
 
 
 def test_at_one_half_initial_matrices_are_forgotten() -> None:

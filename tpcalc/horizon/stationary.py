@@ -12,6 +12,7 @@ from ..errors import NotCovered
 from .stream import Stream
 
 ANGLES, WIDEST = 4000, 1.5  # at which the state is looked for, up to nearly a right angle
+LEAST = 1e-14  # of the widest angle of a teacher: states of large decays are near the initial one
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,14 +65,14 @@ def stationary_state(stream: Stream, decay: float) -> StationaryState:
     if reach > balanced(WIDEST)[0]:
         raise NotCovered(f"teacher: got one of length {reach:.6g}; expected at most {balanced(WIDEST)[0]:.6g}")
     last = brentq(lambda angle: balanced(angle)[0] - reach, 0.0, WIDEST)
-    angles = np.linspace(0.0, last, ANGLES + 1)[1:]
+    angles = np.linspace(LEAST * last, last, ANGLES + 1)
     signs = np.sign([missing(angle) for angle in angles])
     changes = np.flatnonzero(signs[1:] != signs[:-1])
     if len(changes) != 1:
         raise NotCovered(f"decay: got {decay:.6g} with a teacher of length {reach:.6g}; {len(changes)} states are "
                          "stationary, and which of them training comes to is not known; expected a decay or teacher "
                          "with one")
-    angle = brentq(missing, angles[changes[0]], angles[changes[0] + 1], xtol=1e-15, rtol=1e-14)
+    angle = brentq(missing, angles[changes[0]], angles[changes[0] + 1], xtol=LEAST**2, rtol=LEAST)
     output, updates = balanced(angle)
     found = of_ridge(decay * updates / output)
     return StationaryState(axes @ found, float(np.sum(variances * (target - found) ** 2)),
