@@ -292,3 +292,14 @@ def test_recipes_whose_matrices_differ_are_refused_by_name(name: str, smaller: s
     with pytest.raises(ValueError, match=f"^recipe: got '{name}', in which {smaller} start like .* do not"):
         tpt.depth_check(*script(mlp), recipe=name)
     assert not tpt.audit(*script(mlp), recipe=name).ok
+
+
+def test_findings_without_a_recipe_are_three_errors_off_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not is said, and accuses nobody: here all powers are made uncertain."""
+    def script(model: Any) -> Any:
+        return torch.optim.AdamW(model.parameters(), lr=1e-3)
+    assert not tpt.audit(models.ResMLP, script, depth_key="depth").ok
+    monkeypatch.setattr("tpcalc.torch.findings.student_error", lambda *given: 1.0)
+    found = tpt.audit(models.ResMLP, script, depth_key="depth")
+    unsure = [one for one in found.not_checked if one.endswith("+- 1.00, which is not told from -0.5")]
+    assert found.ok and unsure[0].startswith("layers.*.0.weight: branch, power of the depth"), str(found)

@@ -53,6 +53,10 @@ class Finding:
         """With what was measured as a power."""
         return cls(pattern, quantity, power.value, power.error, expected, cause)
 
+    def is_certain(self, tolerance: float) -> bool:
+        """Is the measured power another than the expected one?"""
+        return self.expected is None or Power(self.measured, self.error).differs(self.expected, tolerance)
+
     def __str__(self) -> str:
         expected = "" if self.expected is None else f", expected {self.expected:+.2g}"
         return f"{self.pattern}: {self.quantity} {self.measured:+.2f} +- {self.error:.2f}{expected}: {self.cause}"

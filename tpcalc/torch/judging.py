@@ -119,7 +119,12 @@ class Measure:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
             expected = given[p]
             if expected is None:
-                found += self._against_verdict(p, inside[p], branch, update, whole, bool(shares))
+                for one in self._against_verdict(p, inside[p], branch, update, whole, bool(shares)):
+                    if one.is_certain(TOLERANCE):
+                        found.append(one)
+                    else:
+                        left.append(f"{p}: {one.quantity} {one.measured:+.2f} +- {one.error:.2f}, which is not told "
+                                    f"from {one.expected:+.2g}")
                 found += self._eps(p, powers, deepest, None, sizes[-1])
             else:
                 found += self._against(p, inside[p], branch, update, expected, whole, bool(shares), deepest)
