@@ -190,6 +190,25 @@ class Straight(torch.nn.Module):
         return x + (torch.tanh(x) - x).detach()
 
 
+class EveryLayer(usual.GPT):  # type: ignore[misc,name-defined]
+    """Outputs of all layers, added."""
+
+    def forward(self, tokens: Any) -> Any:
+        x, outputs = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1])), 0
+        for block in self.h:
+            x = block(x)
+            outputs = outputs + self.lm_head(self.ln_f(x))
+        return outputs
+
+
+class MeanOfLayers(usual.GPT):  # type: ignore[misc,name-defined]
+    def forward(self, tokens: Any) -> Any:
+        values = [self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))]
+        for block in self.h:
+            values.append(block(values[-1]))
+        return self.lm_head(self.ln_f(torch.stack(values).mean(0)))
+
+
 class Gated(torch.nn.Module):
     def __init__(self, n: int) -> None:
         super().__init__()
@@ -254,6 +273,10 @@ REFUSED = {  # what to make, and what the refusal names
                                 "^detach in h.0.mlp: got numbers whose gradients stop there"),
     "other gradient": (in_every_layer(lambda block: block.mlp.__setitem__(1, Straight())),
                        "^detach in h.0.mlp.1: got numbers whose gradients stop there"),
+    "outputs of layers": (EveryLayer, "^native_layer_norm in ln_f: got something beside branches that reads"),
+    "mean of layers": (MeanOfLayers, "^stack in the model: got something beside branches that reads the stream"),
+    "one gain for all": (changed(lambda model: [setattr(block, "ln1", model.h[0].ln1) for block in model.h]),
+                         r"^branch 0 \(add in h.0\): got h.0.ln1.weight, which is the gain of several norms"),
     "dropped norm": (last_is_other("ln2", torch.nn.Identity()), r"^branch 5 \(add in h.2\): got mlp .*norm=None"),
     "norms of two kinds": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.RMSNorm(32))),
                            "^make: got attention .*norm=layer.* and mlp .*norm=rms"),
@@ -266,7 +289,7 @@ REFUSED = {  # what to make, and what the refusal names
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_network_is_refused_by_name(name: str) -> None:
     make, message = REFUSED[name]
-    base = dict(n_layer=3) if not isinstance(make, type) else dict(depth=3)
+    base = dict(depth=3) if isinstance(make, type) and not issubclass(make, usual.GPT) else dict(n_layer=3)
     with pytest.raises(NotCovered, match=message):
         tpt.read(make, base).to_network()
 

@@ -169,6 +169,9 @@ class BranchReader:
         front = [one.gains for one in self.segments if one.starts == (self.x,)]
         joined = [one.gains for one in self.segments if one.end == self.y and one.starts != (self.x,)]
         gains = [*(front if before else []), *(joined if after else [])]
+        for use in (use for own in gains for use in own):
+            if len(self.network.uses_of(use.parameter)) > 1:
+                raise self._refused(f"{use.parameter}, which is the gain of several norms", "gains of their own")
         sizes = {prod(self.network.tape.shapes[use.parameter]) for own in gains for use in own}
         of_norm = {tuple(use.parameter for use in own) for own in front}
         if len(set(map(len, gains))) > 1 or any(len(own) > 1 for own in gains) or len(of_norm) > 1 or sizes - {

@@ -15,7 +15,7 @@ from ...models.skips import Skip
 from ...programs.blocks import preactivated
 from .branches import MULTIPLIED, BlockRead, BranchReader
 from .functions import Phi
-from ..reading.network import RecordedNetwork
+from ..reading.network import NOWHERE, RecordedNetwork
 from .outside import after_stream, before_stream
 from ..reading.roles import Role
 from .segments import CLOSE
@@ -61,6 +61,7 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
                          "derivatives are their own, as those of networks")
     stream = _one_stream(recorded, inside)
     at = [*(branch.reads[0] for branch in stream.branches), stream.last + 1]
+    _require_read_at_its_end(recorded, stream, at[0])
     blocks = [BranchReader(recorded, roles, branch, stream.path.values[before], stream.path.values[after]).read()
               for branch, before, after in zip(stream.branches, at, at[1:])]
     kinds = [block.kind for block in blocks]
@@ -110,6 +111,16 @@ def _one_stream(recorded: RecordedNetwork, inside: set[int]) -> ResidualStream:
             raise NotCovered(f"branch {branch.index} ({branch.add.place}): got {got}; expected branches one after the "
                              "other")
     return stream
+
+
+def _require_read_at_its_end(recorded: RecordedNetwork, stream: ResidualStream, start: int) -> None:
+    """Between layers a stream is read by branches alone, and not by outputs of their own, or a mean of all layers."""
+    between = set(stream.path.values[start:stream.last + 1])
+    for op in recorded.tape.ops:
+        behind = recorded.places.get(op.index, NOWHERE).part == "out"
+        if behind and between.intersection(recorded.graph.activations(op)):
+            raise NotCovered(f"{op.place}: got something beside branches that reads the stream between layers; "
+                             "expected outputs of the stream behind all of them")
 
 
 def _around(block: BlockRead) -> dict[str, object]:
