@@ -332,6 +332,21 @@ def test_what_is_frozen_is_said() -> None:
     assert usually - frozen == {"embedding and readout: their training, which train_embedding_readout=True has"}
 
 
+def test_means_over_positions_are_left_out_and_said() -> None:
+    class Pooled(usual.GPT):  # type: ignore[misc,name-defined]
+        def forward(self, tokens: Any) -> Any:
+            return super().forward(tokens).mean(1)
+
+    assert "mean behind the readout" in tpt.read(Pooled, dict(n_layer=2)).to_network().left_out
+
+
+def test_what_the_stream_is_multiplied_with_is_as_it_was_written() -> None:
+    """Also in float32, which has no 0.9."""
+    found = [tpt.read(lambda depth, skip=skip: usual.ResMLP(depth, skip=skip), dict(depth=2)).to_network().network
+             for skip in (0.9, 0.5**0.5)]
+    assert found[0].skip == tp.Skip(keep=0.9) and float(found[1].skip.keep) == pytest.approx(0.5**0.5, rel=1e-7)
+
+
 @pytest.mark.parametrize("masked", [-1e4, -1e9, torch.finfo(torch.float32).min, -torch.inf])
 def test_masks_are_added_to_scores(masked: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small a masked score is made, the network is causal, and no table is left out."""

@@ -22,6 +22,7 @@ from .segments import CLOSE
 from ..reading.stream import ResidualStream
 
 Starred = Callable[[str], str]
+ROUNDED = 1e-7  # relative, of numbers in float32
 TRAINED = "their training, which train_embedding_readout=True has"
 
 
@@ -129,7 +130,8 @@ def _around(block: BlockRead) -> dict[str, object]:
     if block.norm is not None:
         options["norm_position"] = block.position
     if not isclose(block.keep, 1, rel_tol=CLOSE):
-        options["skip"] = Skip(float(f"{block.keep:.9g}"))
+        written = float(f"{block.keep:.6g}")  # 0.9 and not what float32 has for it
+        options["skip"] = Skip(written if isclose(written, block.keep, rel_tol=ROUNDED) else block.keep)
     return options
 
 

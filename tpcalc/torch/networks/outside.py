@@ -14,6 +14,7 @@ from ..reading.stream import ResidualStream
 from ..reading.tape import Op
 
 HOW = {"gather": "rows looked up"}
+AVERAGES = frozenset(["mean", "sum"])  # of positions, which no output of a network is made of
 
 
 def before_stream(recorded: RecordedNetwork, stream: ResidualStream) -> list[str]:
@@ -56,4 +57,4 @@ def after_stream(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: R
 
 
 def _named(ops: list[Op]) -> str:
-    return ", ".join(dict.fromkeys(op.name for op in ops if op.call is not None and op.name not in MOVES))
+    return ", ".join(dict.fromkeys(op.name for op in ops if op.call is not None and op.name not in MOVES - AVERAGES))
