@@ -207,8 +207,8 @@ def _not_as_trained(recorded: RecordedNetwork, roles: Mapping[str, Role], blocks
         counts[starred(name)].append(trains[name])
     found = [f"{pattern}, frozen" + (f" in {each.count(False)} of {len(each)} layers" if any(each) else "")
              + ", which trains in the network" for pattern, each in counts.items() if not all(each)]
-    ends = [trains[role.name] for role in roles.values() if role.kind in ("input", "tied", "output")]
-    return [*found, *([f"embedding and readout: {TRAINED}"] if any(ends) else [])]
+    outside = [trains[role.name] for role in roles.values() if role.kind in ("input", "tied", "output")]
+    return [*found, *([f"embedding and readout: {TRAINED}"] if any(outside) else [])]
 
 
 def _tied(roles: Mapping[str, Role]) -> list[str]:

@@ -21,7 +21,7 @@ EXACT = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.f
 LARGE = 1000.0  # times its input, at which a norm's eps is to be nothing
 DEGREE = 0.05   # of what a norm returns, in the size of its input
 TINY = 1e-30
-ENDS = "a branch ends in parameters"
+IN_PARAMETERS = "a branch ends in parameters"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _branch(network: RecordedNetwork, branch: StreamBranch, ends: BranchEnd) -> 
     about = f"{names}; {branch.add.place}"
     if not ends.carriers:
         if ends.norm < 0:
-            yield Claim(ENDS, f"{', '.join(ends.ways) or 'nothing'}; {branch.add.place}", math.nan, False)
+            yield Claim(IN_PARAMETERS, f"{', '.join(ends.ways) or 'nothing'}; {branch.add.place}", math.nan, False)
         return
     values = values_for(network, branch)
     whole, half, none = (replay(network.tape, multiplied(network, ends, c), [branch.end], values)[0]
@@ -167,7 +167,7 @@ def _only_listed(network: RecordedNetwork, stream: ResidualStream, ends: dict[tu
 def require(claims: Sequence[Claim]) -> None:
     """Raise ``NotCovered`` for the first claim that does not hold."""
     for claim in claims:
-        if not claim.holds and claim.statement == ENDS:
+        if not claim.holds and claim.statement == IN_PARAMETERS:
             raise NotCovered(f"{claim.about}: got a model in which it does not hold that {claim.statement}; expected "
                              "branches that are as large as a matrix, a gain or a table at their end")
         if not claim.holds:
