@@ -18,7 +18,7 @@ USUAL: dict[str, Any] = dict(net=tp.ResNet(), stream=STREAM, opt=tp.SGD(0.01), s
     (dict(net=tp.ResNet(train_embedding_readout=True)), "frozen embedding and readout"),
     (dict(opt=tp.SGD(0.1, momentum=0.9)), "stationary.decay. takes a decay; expected a tp.SGD without"),
     (dict(opt=tp.SGD(0.1, weight_decay=0.1)), "stationary.decay. takes a decay; expected a tp.SGD without"),
-    (dict(opt=tp.Adam(0.1)), "a tp.SGD without momentum and weight decay"),
+    (dict(opt=tp.Adam(0.1)), "closed for gradient descent alone; expected a tp.SGD without momentum and weight decay"),
     (dict(scale=tp.DepthScaling(1, 0.5)), "gamma = 1 - alpha"),
     (dict(scale=tp.DepthScaling(0.4, 0.6)), "alpha of at least 1/2")])
 def test_networks_optimizers_and_scalings(given: dict[str, Any], said: str) -> None:

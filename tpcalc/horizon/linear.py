@@ -191,7 +191,10 @@ def long_horizon(net: ResNet, stream: Stream, opt: Any, scale: DepthScaling) -> 
     for name, value, kind in (("net", net, ResNet), ("stream", stream, Stream), ("scale", scale, DepthScaling)):
         instance(name, value, kind)
     net.require_plain("long training in closed form")
-    if not isinstance(opt, SGD) or opt.momentum or opt.weight_decay:
+    if not isinstance(opt, SGD):
+        raise NotCovered(f"opt: got {short(opt)}; long training is closed for gradient descent alone; expected a "
+                         "tp.SGD without momentum and weight decay")
+    if opt.momentum or opt.weight_decay:
         raise NotCovered(f"opt: got {short(opt)}; momentum is not covered by long training in closed form, and "
                          "stationary(decay) takes a decay; expected a tp.SGD without momentum and weight decay")
     scale.require_numbers()
