@@ -51,16 +51,17 @@ class Equations:
 class OrderBound:
     """``terms`` are at most of the order L^power: what is printed is what evidence reads.
 
-    terms: in LaTeX; power: of L; condition: in LaTeX, printed last.
+    terms: in LaTeX; power: of L, or of another ``variable``; condition: in LaTeX, printed last.
     """
 
     terms: tuple[str, ...]
     power: sp.Expr
     condition: str = ""
+    variable: str = "L"
 
     def latex(self) -> str:
         condition = rf" \quad ({self.condition})" if self.condition else ""
-        order = "1" if self.power == 0 else f"L^{{{latex(self.power)}}}"
+        order = "1" if self.power == 0 else f"{self.variable}^{{{latex(self.power)}}}"
         return ", ".join(self.terms) + rf" &= O\left({order}\right){condition}"
 
 
