@@ -84,3 +84,10 @@ def test_a_written_power_is_that_power(exponent: sp.Rational) -> None:
     assert sp.sympify(written.replace("^", "**"), {"n": n}) == n**exponent
     assert (written == "1") == (exponent == 0) and (written == "n") == (exponent == 1)
     assert (as_power(sp.Integer(0)), as_power(sp.Integer(1))) == ("1", "L")
+
+
+@pytest.mark.parametrize("branch, base", [(1e-200, 1), (1e200, 1), (1, 10**200)])
+def test_constants_that_no_float_holds_are_refused(branch: float, base: int) -> None:
+    """Too small, which a float rounds to 0, and too large."""
+    with pytest.raises(ValueError, match="expected numbers with which .* is what floats hold"):
+        tp.DepthScaling(1, 0, branch, base).noise_constant

@@ -121,7 +121,7 @@ class DepthScaling:
         return self._constant(1, self.alpha + self.gamma)
 
     def _constant(self, factors: int, power: sp.Expr) -> float:
-        value = abs(float(self.branch)) ** factors * _power(float(self.base_depth), float(power))
+        value = _power(abs(float(self.branch)), factors) * _power(float(self.base_depth), float(power))
         if not (math.isfinite(value) and value >= sys.float_info.min):
             raise ValueError(f"branch, base_depth: got {self.branch!r}, {self.base_depth!r}; expected "
                              f"numbers with which branch^{factors} base_depth^({short(power)}) is what floats hold")
