@@ -58,3 +58,9 @@ def test_the_other_party_fails_the_witness(key: str) -> None:
     right = check_entry(replace(entry(key), evidence=None))
     assert right.failures == () and right.errata
     assert len(check_entry(swapped(entry(key))).failures) == 2 * len(right.errata)
+
+
+def test_orders_are_printed_in_their_variable() -> None:
+    module = proofs_module("contested.decay_timescale")
+    assert module.OF_SIGNS_IN_WIDTH.latex().startswith(r"\tau &= O\left(n^{1}\right)")
+    assert module.OF_SGD.latex().startswith(r"\tau &= O\left(L^{- \alpha + \gamma}\right)")

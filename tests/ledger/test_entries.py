@@ -66,7 +66,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
                      "proposition_d2": {"incomplete"}, "theorem_d3": {"false", "incomplete"}, "one_step": {"false"},
                      "nonlinear_limits": {"false"},
                      "proposition_3": {"false", "incomplete", "misprinted"},
-                     "several_matrices": {"false"},
+                     "several_matrices": {"false"}, "rate_from_second_moments": {"incomplete"},
                      "tangent_kernel": {"incomplete"}, "last_gradient_kernel": {"incomplete"},
                      "embedding_and_readout": {"false"}, "momentum": {"false"}, "weight_decay": {"misprinted"},
                      "finite_size": {"misprinted"},

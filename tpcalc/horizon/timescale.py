@@ -39,6 +39,7 @@ def timescale(lr: Number, wd: Number, steps: int, optimizer: Any = None) -> Time
     point, and the cosine of the angle from a step to the next is 1 - lr wd there, whatever |U|. It holds of weights
     whose size changes no output, as before a norm, under normalized gradients: those are orthogonal to the weights.
     Where the optimizer's own decay is independent of the rate, wd stands for lr wd.
+    Against width and depth tau moves as the rate does not [contested/decay_timescale].
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Skip:
     ----------
     keep:
         a, a number other than 0 or an expression in the depth, ``sympy.Symbol("L")``: such as DeepNorm's (2 L)^(1/4)
-        [Wang et al. 2022, arXiv:2203.00555], or 1 - 1/L.
+        [Wang et al. 2022, arXiv:2203.00555], 1 - 1/L, or sqrt(1 - b/L), which damps [contested/damped_stream].
     inject:
         b, likewise; 0 for none. The embedding x^0 is carried along as a stream of its own.
     learned:

@@ -62,7 +62,8 @@ class SGD(Scheduled):
         by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum and no dampening.
     weight_decay, decoupled, independent:
         added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W before the update, or, decoupled and
-        independent of the rate and its schedule, W <- (1 - weight_decay) W.
+        independent of the rate and its schedule, W <- (1 - weight_decay) W: held at every width over few steps
+        [contested/independent_decay].
 
     The learning rate and the decay are those of the limit, per step. A physical learning rate of hidden weights
     in width muP is ``lr L^(alpha - gamma)``, a physical decay ``weight_decay L^(gamma - alpha)``. Source:

@@ -35,7 +35,8 @@ class Verdict(Short, Aligned):
     sizes: powers of n and L of activations, gradients and updates by name, counted when asked for (``NetworkSizes``).
     exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
     a bound being None; reasons: a sentence a flag; assumptions: sentences on what stands for the network and its
-    training, and on how many updates are counted. Source: Tensor Programs VI, section 5, definitions
+    training, and on how many updates are counted. Rates that move the stream by order one are 1/L, not L^(-3/2), with
+    skip connections [contested/rate_from_second_moments]. Source: Tensor Programs VI, section 5, definitions
     [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
     [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].

@@ -65,7 +65,8 @@ def block_limit(branch: Number | str, depth: Number = 1, hidden: Number = 0, wid
     it is an SDE always, in which units may move by sqrt(N / (L M)); both are one where N / (L M) is fixed. The count is
     that of the first steps from a random start, for inputs and signals that are not of one sign. Raises
     ``ValueError`` for other words, and for what is no number. Source: measured, and counted as here; arXiv:2509.10167
-    has the scale sqrt(N) / (L M), beside entries of V of order one, and an error of the size of this noise.
+    has the scale sqrt(N) / (L M), beside entries of V of order one, and an error of the size of this noise; outputs see
+    its square [contested/hidden_width].
 
     >>> print(block_limit("1/(L M)", depth=1, hidden=1, width=1))
     ODE: noise of power -1/2, units move by power 0
