@@ -105,7 +105,7 @@ def evidence() -> Evidence:
 ENTRY = Entry(
     key="contested/hidden_width",
     kind="claim",
-    title="the error of the hidden width's ODE is the stream's, and outputs see its square",
+    title="the error of the hidden width's ODE is the stream's noise",
     source="in our words, from the abstract of arXiv:2509.10167v1, second half, whose error is of the model's output; "
            "its proof at a fixed $D$ is not judged",
     says="Blocks $c V \\phi(U x)$ of hidden width $M$ in a stream of width $D$, entries of $V$ of order one, were "
