@@ -93,7 +93,7 @@ def evidence() -> Evidence:
 ENTRY = Entry(
     key="contested/independent_decay",
     kind="claim",
-    title="independent decay is held over few steps, 1/width over as many",
+    title="independent decay is held over few steps, 1/width over n of them",
     source="in our words, 1/width as in the abstract of arXiv:2512.05620v2, whose trainings are compute-optimal; held "
            "as in nanoGPT #607 and mup #56, of a fixed number of steps",
     says="$W \\leftarrow (1 - w) W$ beside the update. It was said that $w$ is to fall like the inverse of the width, "
