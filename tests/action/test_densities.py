@@ -9,8 +9,11 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.action import Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta, dt, x
+from tpcalc.action.at_initialization import derive_initial_kernels
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.action.densities import PRINTED, derive_densities, derive_densities_of_kernels
+from tpcalc.action.named_means import NamedMeans
+from tpcalc.derivations.printing import latex
 from tpcalc.gaussian.overlaps import H, gaussian_mean, overlap
 
 r, e, C1, C1_own, e_own = (at(n, a, s) for n, s in (("r", b), ("e", b), ("C^1", b), ("C^1", a), ("e", a)))
@@ -144,6 +147,22 @@ def test_latex_names_functions_and_variables() -> None:
     inner = derive_densities(tp.ResNet(SHIFTED, "mlp", matrices=3)).latex().split(" \\\\\n")[-2:]
     assert inner[0] == u and r"\left\langle v_a v_b \right\rangle &= \rho_{ab} {\left\langle \varphi(u_a)" in inner[1]
     assert len(derive_densities_of_kernels().latex().split(" \\\\\n")) == len(PRINTED)
+
+
+def test_latex_writes_powers_and_many_primes() -> None:
+    """A first derivative has no exponent; more than three primes are a number."""
+    inner = [Inner(Field(x, one), Field(x, two)) for one, two in ((a, b), (a, a), (b, b))]
+    assert latex(Kernel("kappa", 1, 0, 2, *inner)) == r"\partial_{C_{ab}} \partial_{C_{bb}}^{2}\kappa_{ab}"
+    for order, said in ((0, ""), (3, "'''"), (4, "^{(4)}")):
+        mean = overlap(sp.tanh(H), sp.tanh(H), order, order % 2, C, P, Q)  # of even and odd functions it is 0
+        assert rf"\varphi{said}(u_a)" in NamedMeans([mean]).latex(mean)
+
+
+@pytest.mark.parametrize("net, is_gaussian", [
+    (tp.ResNet("tanh", "pre_nonlin"), True), (tp.ResNet("tanh", "mlp"), True), (tp.ResNet("linear"), True),
+    (tp.ResNet("tanh"), False), (tp.ResNet("relu"), False)])
+def test_what_a_block_adds_is_gaussian_behind_a_matrix(net: tp.ResNet, is_gaussian: bool) -> None:
+    assert derive_initial_kernels(net)[1] is is_gaussian
 
 
 def test_blocks_that_do_not_close_are_refused() -> None:
