@@ -81,7 +81,7 @@ class Sites:
     c: float
     jh: np.ndarray
     jg: np.ndarray
-    energy: sp.Expr = HAMILTONIAN.value
+    energy: sp.Expr | None = None  # None: the Hamiltonian as it is printed
     LETTERS = ("h", "g", "phi", "chi", "xi", "chih", "xih", "hh", "gh", "u", "r")
     NORMAL: ClassVar[tuple[str, ...]] = ("U", "w")   # rows that are normal variables
 
@@ -130,7 +130,7 @@ class Sites:
         M, J = np.zeros((size, size), dtype=complex), np.zeros(size, dtype=complex)
         for key, row in self.rows.items():
             M += (key[0] in self.NORMAL) * np.outer(row, row)
-        for coefficient, sites, limits in terms(self.energy):
+        for coefficient, sites, limits in terms(HAMILTONIAN.value if self.energy is None else self.energy):
             for here in summands(self.reading, limits):
                 value, rows = here.of(coefficient), [self.row(here, one) for one in sites]
                 if len(rows) == 1:
