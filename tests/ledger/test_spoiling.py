@@ -29,7 +29,7 @@ READ = {"tpcalc/muon_on_gram_matrices": (1, 1), "depthwise_transfer/parametrizat
         "depthwise_transfer/embedding_and_readout": (4, 4), "depthwise_transfer/momentum": (4, 4),
         "depthwise_transfer/weight_decay": (2, 2), "depthwise_transfer/within_blocks": (6, 6),
         "depthwise_transfer/field_derivatives": (4, 4), "depthwise_transfer/averages_over_weights": (3, 3),
-        "depthwise_transfer/several_matrices": (1, 2),
+        "depthwise_transfer/several_matrices": (2, 2),
         "gaussian/stein": (1, 1), "gaussian/isserlis": (1, 1), "meta_principled/differential_form": (6, 6),
         "tensor_programs_vi/operators": (1, 1), "tensor_programs_vi/outer_product": (2, 2)}
 

@@ -12,6 +12,7 @@ from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
+from ..._letters import Letters
 from ..._line import DEPTH_MUP
 from .._fields import fields
 
@@ -41,8 +42,33 @@ def real_networks() -> tuple[float, float]:
     return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(SEEDS))
 
 
+def unfolded(blocks: int = 4, rate: float = 0.7) -> float:
+    """The largest norm of (125) as it is corrected, left less right, of streams of two matrices a block: exactly, from
+    the coefficients of all kets. Responses are those of the stream ahead of a block to its inner matrix's transpose."""
+    task = {"xi": [1.0, 0.8, -0.6], "y": [1.0, -0.5, 0.3]}
+    program = tp.program(tp.ResNet("linear", "mlp"), tp.SGD(rate), DEPTH_MUP)
+    run = read_program_coefficients(program, {"T": 3, "L": blocks}, task)
+    named = {str(one): run.ket(one) for one in run.vectors}
+    bases = {str(one): number for number, one in enumerate(run.bases)}
+    chi, unit, covariance = run.series("chi"), np.eye(len(bases)), run.covariance
+
+    def between(first: str, second: str) -> float:
+        return float(named[first] @ covariance @ named[second])
+    reading = Letters({
+        "h": lambda k, node: named[f"x[{k}, {node - 1}]"],
+        "u": lambda k, node: unit[bases[f"hat|W2[0, {node - 1}] @ z[{k}, {node - 1}]>"]],
+        "g": lambda k, node: named[f"dx[{k}, {node - 1}]"] / chi[k], r"\Delta": lambda k: -chi[k],
+        "Theta": lambda k, r, block: between(f"z[{k}, {block}]", f"z[{r}, {block}]") + between(
+            f"x[{k}, {block - 1}]", f"x[{r}, {block - 1}]"),
+        "A": lambda k, r, block: np.sqrt(blocks) * chi[r] / rate * named[f"x[{k}, {block - 1}]"][
+            bases[f"hat|W1[0, {block}].T @ dz[{r}, {block}]>"]]}, {depth: blocks, c: rate})
+    away = [reading.at({t: k, ell: block}).of(UNFOLDED.target - UNFOLDED.value)
+            for k in (1, 2) for block in (blocks // 2, blocks)]
+    return float(max(np.sqrt(one @ covariance @ one) for one in away))
+
+
 def evidence() -> Evidence:
-    numbers = []
+    numbers = [MeasuredNumber("(125) of two matrices, corrected, left less right at L = 4", unfolded(), 1e-12, 0.0)]
     for matrices in (1, 2):
         net, rate, target = tp.ResNet("linear", "mlp", matrices=matrices), 0.7, 1.3
         run = tp.train(net, tp.Task([1.0, 1.0], [target, 0.0]), tp.SGD(rate), tp.DepthScaling(), tp.oo)
