@@ -18,6 +18,7 @@ from tpcalc.figures.tp6.rates import ALL
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 STEPS = re.compile(r"(\d+) steps of (\d+) (?:images|sequences)")
+SEEDS = (4, 6, 8)  # those whose margins the page on figures has
 COMPUTED = ("depthwise/5", "depthwise/6", "depthwise/7", "depthwise/B7")  # without real networks
 ONE_OF_A_TEXT = {figure.instead: key for key, figure in figures().items()
                  if figure.asks is not None and STEPS.search(figure.instead) and key not in COMPUTED}
@@ -31,6 +32,7 @@ def test_steps_and_batches_are_those_that_are_said(key: str) -> None:
     said = STEPS.search(figure.instead)
     assert said is not None
     assert {(one.data.steps, one.data.batch) for one in asked} == {tuple(map(int, said.groups()))}
+    assert len({one.seed for one in asked}) in SEEDS
 
 
 def test_scalings_are_those_of_their_names() -> None:
