@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 import sympy as sp
@@ -13,6 +13,9 @@ from tpcalc.finite_width.tilted import TiltedNetwork, TiltedSolution, series_in_
 
 from .._matrices import Known, MatrixExpression, value
 
+LOSSES: Mapping[str, Callable[[Any, Any], tuple[Any, Any]]] = {  # chi and its slope, of outputs that may be complex
+    "mse": lambda f, y: (f - y, np.ones_like(f)),
+    "logistic": lambda f, y: (-y / (1 + np.exp(y * f)), y**2 / (2 + np.exp(y * f) + np.exp(-y * f)))}
 ORDERS, STEP, TINY = 9, 0.002, 1e-20  # of series in the tilt; how far along it; of complex differentiation
 
 
@@ -47,15 +50,15 @@ def read(node: sp.Basic, known: Known) -> Any:
 
 
 class TiltedNetworkEquations:
-    """A network of one output whose ends are frozen and whose loss is (f - y)^2 / 2, and the equations about it.
+    """A network of one output whose ends are frozen, with a loss by its name, and the equations about it.
 
     of_layer: the symbols of what a layer adds forward and backward, their equations, then those of Pi^l and R^(l-1);
     at_end: those of R^L, (f, v), u and z, in the order in which they can be evaluated from f and v.
     """
 
     def __init__(self, network: TiltedNetwork, targets: np.ndarray, names: Mapping[str, sp.Basic],
-                 layer: Iterable[Equation], end: Iterable[Equation]) -> None:
-        self.network, self.targets, self.names = network, targets, names
+                 layer: Iterable[Equation], end: Iterable[Equation], loss: str = "mse") -> None:
+        self.network, self.targets, self.names, self.loss = network, targets, names, LOSSES[loss]
         self.layer, self.end = tuple(layer), tuple(end)
         self.entries = np.triu_indices(2 * network.rows)
 
@@ -92,8 +95,9 @@ class TiltedNetworkEquations:
                 known[one.target] = read(one.value, known)
             new_left.append(known[n["Pi"]])
             new_right.append(known[n["R before"]])
-        known = {n["Pi last"]: left[depth], n["R last"]: right[depth], n["v"]: v, n["j"]: tilt,
-                 n["chi"]: f - self.targets, n["slope"]: np.ones((rows, 1))}
+        chi, slope = self.loss(f, self.targets)
+        known = {n["Pi last"]: left[depth], n["R last"]: right[depth], n["v"]: v, n["j"]: tilt, n["chi"]: chi,
+                 n["slope"]: slope}
         for one in self.end:
             known[one.target] = read(one.value, known)
         return np.concatenate([*(one[self.entries] for one in (*new_left, *new_right, known[n["R last"]])),
@@ -111,14 +115,23 @@ class TiltedNetworkEquations:
         found = [(self.flat(row, h), row, h) for row in range(self.network.rows) for h in (0.0, STEP)]
         return max(float(np.max(np.abs(self.again(*one) - one[0]))) for one in found)
 
-    def at_zero(self, node: AtZero, row: int, of: int) -> float:
-        """A derivative in the tilt of a row: of output ``of``, or of the determinant."""
-        order = int(node.args[2])
-        if node.args[0] == self.names["f_t"]:
-            return float(self.series[row].f[order, of, 0]) * float(sp.factorial(order))
-        wide, narrow = ((self.log_determinant(row, h) - self.log_determinant(row, -h)) / (2 * h)
-                        for h in (2 * STEP, STEP))
-        return (4 * narrow - wide) / 3
+    def at_zero(self, value: sp.Expr, t: int, s: int, known: Mapping[sp.Basic, int] = {}) -> float:
+        """What is made of derivatives in the tilts of rows t and s, of output t or of the determinant in row t's.
+
+        Raises ``KeyError`` for derivatives of anything else, or in anything else.
+        """
+        rows = {self.names["j_t"]: t, self.names["j_s"]: s}
+
+        def derivative(of: sp.Basic, tilt: sp.Basic, order: sp.Basic) -> sp.Expr:
+            row = rows[tilt]
+            if of == self.names["f_t"]:
+                return sp.Float(self.series[row].f[int(order), t, 0]) * sp.factorial(order)
+            if (of, tilt, order) != (self.names["log det"], self.names["j_t"], 1):
+                raise KeyError(f"{order} derivatives of {of} in {tilt}")
+            wide, narrow = ((self.log_determinant(row, h) - self.log_determinant(row, -h)) / (2 * h)
+                            for h in (2 * STEP, STEP))
+            return sp.Float((4 * narrow - wide) / 3)
+        return float(value.subs(known).replace(AtZero, derivative))
 
     def _density(self, overlaps: np.ndarray, behind: bool) -> np.ndarray:
         real, imaginary = (layer_density(np.ascontiguousarray(part), self.network.noise, self.network.drift, behind)

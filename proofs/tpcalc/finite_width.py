@@ -15,6 +15,7 @@ from .._matrices import Transposed, matrix
 from ._tilted_equations import AtZero, Made, TiltedNetworkEquations, Stacked
 
 TASK, OPT, DEPTH = tp.Task((1.0, 0.8), (1.0, -0.7)), tp.SGD(0.3), 4
+LABELED = tp.Task((1.0, 0.8), (1.0, -1.0), loss="logistic")  # whose chi has a slope other than 1
 WIDTHS, NETWORKS, TOGETHER = (24, 48), (40000, 20000), 250
 DEPTHS = (16, 32, 64, 128)
 
@@ -24,6 +25,7 @@ ADDED, SENT = map(matrix, (r"\Theta^l", r"\Omega^l"))
 PI_LAST, R_LAST, LOOKED, ANSWER = map(matrix, (r"\Pi^L", "R^L", "u", r"\left(f, v\right)"))
 Z, V, J, CHI, SLOPE = sp.symbols(r"z v j \chi \chi'")
 F_T, J_T, J_S, K = sp.symbols("f_t j_t j_s k")
+LOG_DET = sp.Symbol(r"\log \det M(j)")
 LAYER = (Equation(ADDED, Made(THETA, (1 - PI_BEFORE * R_BEFORE) ** -1 * PI_BEFORE)),
          Equation(SENT, Made(OMEGA, (1 - R * PI) ** -1 * R)),
          Equation(PI, ADDED + (1 - PI_BEFORE * SENT) ** -1 * PI_BEFORE),
@@ -31,21 +33,12 @@ LAYER = (Equation(ADDED, Made(THETA, (1 - PI_BEFORE * R_BEFORE) ** -1 * PI_BEFOR
 END = (Equation(Z, V * SLOPE), Equation(LOOKED, Stacked(Z + J, CHI)),
        Equation(ANSWER, (1 - PI_LAST * R_LAST) ** -1 * PI_LAST * LOOKED), Equation(R_LAST, LOOKED * Transposed(LOOKED)))
 NAMES = {"Pi": PI, "Pi before": PI_BEFORE, "R": R, "R before": R_BEFORE, "Theta": THETA, "Omega": OMEGA, "v": V, "j": J,
-         "Pi last": PI_LAST, "R last": R_LAST, "chi": CHI, "slope": SLOPE, "f and v": ANSWER, "f_t": F_T}
-COVARIANCE = AtZero(F_T, J_S, sp.Integer(1))
-BIAS = AtZero(sp.Symbol(r"\log \det M(j)"), J_T, sp.Integer(1))
-
-
-def cumulant(k: sp.Expr) -> AtZero:
-    return AtZero(F_T, J_T, k - 1)
-
-
-def statement() -> Equations:
-    to = r"\to"
-    return Equations((*LAYER, *END,
-                      Equation(sp.Symbol(r"n \, \mathrm{Cov}(f_t, f_s)"), COVARIANCE, relation=to),
-                      Equation(sp.Symbol(r"n^{k-1} \, \kappa_k(f_t)"), cumulant(K), relation=to),
-                      Equation(sp.Symbol(r"n \left(\mathrm{E} f_t - f_t\right)"), -BIAS / 2, relation=to)))
+         "Pi last": PI_LAST, "R last": R_LAST, "chi": CHI, "slope": SLOPE, "f and v": ANSWER, "f_t": F_T, "j_t": J_T,
+         "j_s": J_S, "log det": LOG_DET}
+COVARIANCE = Equation(sp.Symbol(r"n \, \mathrm{Cov}(f_t, f_s)"), AtZero(F_T, J_S, sp.Integer(1)), relation=r"\to")
+CUMULANT = Equation(sp.Symbol(r"n^{k-1} \, \kappa_k(f_t)"), AtZero(F_T, J_T, K - 1), relation=r"\to")
+BIAS = Equation(sp.Symbol(r"n \left(\mathrm{E} f_t - f_t\right)"), -AtZero(LOG_DET, J_T, sp.Integer(1)) / 2,
+                relation=r"\to")
 
 
 def measured(width: int, networks: int) -> np.ndarray:
@@ -83,28 +76,29 @@ def extrapolated() -> tuple[np.ndarray, np.ndarray]:
     return 2 * values[1] - values[0], np.sqrt(4 * errors[1] ** 2 + errors[0] ** 2)
 
 
-def equations_about(found: Fluctuations) -> TiltedNetworkEquations:
-    """The printed equations, about a run's network."""
-    network = tilted_network(TASK, OPT, found.depth or 1, found.noise, found.drift, found.train_embedding_readout)
-    return TiltedNetworkEquations(network, TASK.targets.reshape(-1, 1), NAMES, LAYER, END)
+def equations_about(found: Fluctuations, task: tp.Task = TASK, loss: str = "mse") -> TiltedNetworkEquations:
+    """The printed equations, about a run's network and a task with that loss."""
+    network = tilted_network(task, OPT, found.depth or 1, found.noise, found.drift, found.train_embedding_readout)
+    return TiltedNetworkEquations(network, task.targets.reshape(-1, 1), NAMES, LAYER, END, loss)
 
 
 def evidence() -> Evidence:
     """The equations hold for what is solved; their derivatives are what real networks show."""
     found = tp.train(NET, TASK, OPT, tp.DepthScaling(), DEPTH).fluctuations
     read = equations_about(found)
-    expected = [read.at_zero(COVARIANCE, s, t) for t, s in ((0, 0), (0, 1), (1, 1))]
-    expected.append(-read.at_zero(BIAS, 1, 1) / 2)
+    expected = [read.at_zero(COVARIANCE.value, t, s) for t, s in ((0, 0), (0, 1), (1, 1))]
+    expected.append(read.at_zero(BIAS.value, 1, 1))
     names = ("Sigma_00", "Sigma_01", "Sigma_11", "b_1")
-    third = cumulant(sp.Integer(3))
     numbers = (
         MeasuredNumber("the equations at a solution, with and without a tilt, largest difference", read.residual(),
                        1e-10, 0.0),
+        MeasuredNumber("the same of a task with labels and the logistic loss",
+                       equations_about(found, LABELED, "logistic").residual(), 1e-10, 0.0),
         MeasuredNumber("b_1 by the determinant of the equations, linearized by differentiation", expected[-1], 1e-6,
                        float(found.bias.ravel()[1])),
         MeasuredNumber("third cumulant of f_1, n^2 times it, as found for runs", float(found.cumulant(3).ravel()[1]),
                        1e-10,
-                       read.at_zero(third, 1, 1)),
+                       read.at_zero(CUMULANT.value, 1, 1, {K: 3})),
         *(MeasuredNumber(f"{name} of real networks, L = {DEPTH}, n = {WIDTHS[0]} and {WIDTHS[1]} extrapolated",
                          *map(float, row)) for name, *row in zip(names, *extrapolated(), expected)))
     rates = []
@@ -131,7 +125,7 @@ ENTRY = Entry(
          "At $j = 0$, $\\Pi = ((S, P), (P^\\top, 0))$ and this is the reflection form. $M$ is the linearized system, "
          "whose determinant is that of the fluctuations of the action; eliminated layer by layer, it gives the bias in "
          "time linear in $L$. A trained read-in or read-out is one more layer.",
-    statement=statement,
+    statement=lambda: Equations((*LAYER, *END, COVARIANCE, CUMULANT, BIAS)),
     assumptions=("linear blocks of one matrix, updates linear in gradients",
                  "frozen embedding and readout in the equations of $(f, v)$ and $R^L$; several outputs: $u u^\\top$ "
                  "is summed over them",

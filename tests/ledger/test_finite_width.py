@@ -77,5 +77,5 @@ def test_the_determinant_of_the_printed_equations_gives_the_bias() -> None:
     proof = module("finite_width")
     for depth in (1, 3):
         found = tp.train(proof.NET, proof.TASK, proof.OPT, tp.DepthScaling(), depth).fluctuations
-        bias = -proof.equations_about(found).at_zero(proof.BIAS, 1, 1) / 2
+        bias = proof.equations_about(found).at_zero(proof.BIAS.value, 1, 1)
         assert abs(bias - found.bias.ravel()[1]) < 1e-6 * max(1, abs(bias))
