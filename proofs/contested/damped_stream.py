@@ -46,7 +46,7 @@ def network(keep: sp.Expr, front: sp.Expr) -> tp.ResNet:
 def trained(b: float, depth: int, damped: bool, rate: float = RATE, targets: tuple[float, ...] = TARGETS,
             branch: float | None = None) -> ProgramCoefficients:
     """Three steps, statement by statement; branch: what stands before blocks of the undamped stream, sqrt(b / L)."""
-    share = sp.nsimplify(b)
+    share = sp.Rational(b).limit_denominator(100)
     front = sp.sqrt(share) if branch is None else sp.Float(branch * depth**0.5)
     net = network(sp.sqrt(1 - share / DEPTH) if damped else sp.Integer(1), front)
     program = tp.program(net, tp.SGD(rate), DEPTH_MUP)

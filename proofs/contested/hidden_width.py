@@ -34,7 +34,7 @@ def trained(ratio: float, depth: int) -> ProgramCoefficients:
     """One step of x + sqrt(D/M) W_2 W_1 x / L, statement by statement, both matrices trained."""
     def wider(junction: Junction) -> Sequence[sp.Expr]:
         x, = junction.streams
-        return (x + sp.sqrt(sp.nsimplify(ratio)) * junction.branch(x),)
+        return (x + sp.sqrt(sp.Rational(ratio)) * junction.branch(x),)
     program = tp.program(tp.ResNet("linear", "mlp", skip=wider), tp.SGD(RATE), tp.DepthScaling(1, 0))
     return read_program_coefficients(program, {"T": 2, "L": depth}, {"xi": [1.0, 1.0], "y": [TARGET, 0.0]})
 
