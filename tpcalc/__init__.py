@@ -22,7 +22,7 @@ HOMES = {
     ".limits": "depth_limit",
     ".lowering.recursions": "recursion",
     ".methods.train": "train",
-    ".models": "HyperConnections ResNet Skip Transformer",
+    ".models": "HyperConnections MoE ResNet Skip Transformer",
     ".optimizers": "Adam AdamW Clipped Lion Muon NormalizedSGD SGD SOAP Shampoo SignSGD schedule",
     ".programs.blocks": "Branch",
     ".programs.program": "Program",

@@ -15,7 +15,8 @@ from .interpreters import check_steps as check_steps
 from .limits import depth_limit as depth_limit
 from .lowering.recursions import recursion as recursion
 from .methods.train import train as train
-from .models import HyperConnections as HyperConnections, ResNet as ResNet, Skip as Skip, Transformer as Transformer
+from .models import HyperConnections as HyperConnections, MoE as MoE, ResNet as ResNet, Skip as Skip
+from .models import Transformer as Transformer
 from .optimizers import Adam as Adam, AdamW as AdamW, Clipped as Clipped, Lion as Lion, Muon as Muon
 from .optimizers import NormalizedSGD as NormalizedSGD, SGD as SGD, SOAP as SOAP, Shampoo as Shampoo, SignSGD as SignSGD
 from .optimizers import schedule as schedule

@@ -153,6 +153,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "ResNet": {"phi": "activation", "readout": "activation",
                "block": "block", "norm": "optional word", "train_embedding_readout": "flag",
                "matrices": "nothing", "mlp_ratio": "nothing", **OPTIONS},
+    "MoE": {"experts": "whole", "active": "optional whole", "gate": "word", "shared": "whole or 0",
+            "phi": "optional activation", "init": "word", "router": "word", "expert": "block"},
     "Skip": {"keep": "nonzero", "inject": "real", "learned": "flag"},
     "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
@@ -248,6 +250,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "Clipped": {"norm": 1.0}, "Stream": {"covariance": np.eye(2), "teacher": [1.0, 0.0]},
     "long_horizon": {"stream": tp.Stream(np.eye(2), [1.0, 0.0])}, "timescale": {"lr": 0.05, "wd": 0.1},
     "transfer_rule": {"optimizer": "adam"},
+    "MoE": {"experts": 8},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
@@ -315,7 +318,7 @@ def instances() -> dict[str, Any]:
         "Clipped": tp.Clipped(OPT, 1.0), "NormalizedSGD": tp.NormalizedSGD(),
         "SignSGD": tp.SignSGD(), "Shampoo": tp.Shampoo(), "SOAP": tp.SOAP(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
-        "HyperConnections": tp.HyperConnections(),
+        "HyperConnections": tp.HyperConnections(), "MoE": tp.MoE(2),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Stream": tp.Stream(np.eye(2), [1.0, 0.0]),
         "MatrixRecipe": tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W": 0})),
@@ -347,7 +350,7 @@ def instances() -> dict[str, Any]:
 
 
 MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "SignSGD", "Shampoo", "SOAP",
-        "DepthScaling", "ResNet", "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "Problem",
+        "DepthScaling", "ResNet", "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "MoE", "Problem",
         "Stream", "DepthwiseScaling", "Parametrization", "Powers", "WidthScaling",
         "AttentionLayer"}  # by users, others by calls
 

@@ -11,6 +11,7 @@ import sympy as sp
 from .._shown import Short
 from ..errors import NotCovered
 from ..programs.language import Matrix, MatVec, Member, OfFamily, Transpose, Vector
+from ..programs.mask import require_no_choice
 from ..programs.program import Loop, Location, Program
 
 
@@ -110,6 +111,7 @@ class Setting(Short):
     @classmethod
     def of(cls, program: Program) -> "Setting":
         locations = program.locations()
+        require_no_choice(f"program {program.name}", (one.statement for one in locations), of_vectors=True)
         clock = program.clock()
         time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
         layers = {index for index, role in program.index_roles().items() if role == "layer"}

@@ -17,6 +17,7 @@ from .. import _checks
 from .._spread import results_in_order
 from ..lowering.rank_one import separated
 from ..programs.language import Matrix, Member, NonlinearOuter, Vector
+from ..programs.mask import require_no_choice
 from ..programs.norms import at_infinite_width
 from ..programs.program import Program
 from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
@@ -39,6 +40,8 @@ class ParticleExecution(ConditionedExecution):
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, backend: Backend = FLOAT64) -> None:
         self.batch = batch
+        if isinstance(program, Program):
+            require_no_choice(f"program {program.name}", (one.statement for one in program.locations()))
         super().__init__(at_infinite_width(program), sizes, data, loss, samples, seed, backend, keep)
 
     def require_memory(self) -> None:

@@ -231,16 +231,17 @@ def _functions(arrays: Arrays) -> dict[str, Callable[..., Array]]:
     def heaviside(h: Array, at_zero: float = 0.5) -> Array:
         return np.heaviside(h, at_zero) if arrays.is_numpy else (xp.sign(h) + 1) / 2
 
+    def mask(h: Array) -> Array:
+        return np.heaviside(h, 0.0) if arrays.is_numpy else maximum(xp.sign(h), 0.0)
+
     def power(base: Array, exponent: Array) -> Array:
         return np.power(base, exponent) if arrays.is_numpy else base ** exponent
 
     found: dict[str, Callable[..., Array]] = {**one_argument, "Max": maximum, "Min": minimum, "Pow": power}
+    steps = {"Heaviside": heaviside, "Mask": mask}
     if arrays.is_numpy:
-        found["Heaviside"] = heaviside
-    else:
-        found = {name: _on_arrays(arrays, f) for name, f in found.items() if f is not None}
-        found["Heaviside"] = _on_arrays(arrays, heaviside)
-    return found
+        return found | steps
+    return {name: _on_arrays(arrays, f) for name, f in {**found, **steps}.items() if f is not None}
 
 
 def _on_arrays(arrays: Arrays, function: Callable[..., Array]) -> Callable[..., Array]:

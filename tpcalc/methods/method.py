@@ -21,6 +21,7 @@ from ..width.sizes.verdict import width_verdict
 from .fluctuations import directions_are_sampled
 from .normalized import require_gradients
 from .takes import TAKES, misplaced, not_taken
+from .undecided import require_decided
 
 Progress = Callable[[int, int], None]
 
@@ -53,6 +54,8 @@ def refusal(name: str, problem: Problem) -> str | None:
         found = no_kets(name, problem)
     if found is None:
         found = not_taken(name, problem)
+    if found is None and problem.neurons is None:
+        found = reason_of(lambda: require_decided(problem))
     if found is None and TAKES[name].blocks == "linear":
         trained = TAKES[name].ends == "trained"
         found = reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_embedding_readout=trained))

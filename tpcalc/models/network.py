@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Mapping
 
 import sympy as sp
 
 from ..errors import NotCovered
 from ..programs.blocks import Branch, vector
 from ..programs.indices import t
-from ..programs.language import Family, Matrix, Vector
+from ..programs.language import Family, Matrix, Mean, Vector
+from ..programs.mask import Mask
 from ..programs.program import Assign
 from .activations import is_linear, require_finite
 from .attention import SoftmaxAttention
@@ -22,17 +23,18 @@ NETWORKS = "a tp.ResNet or a tp.Transformer"
 
 @dataclass(frozen=True)
 class Layer:
-    """The statements of a layer, the vectors among what they read that are trained, coordinatewise, from 1 on, and
-    the softmax attention in it, built in or in a user's block."""
+    """The statements of a layer, the vectors among what they read that are trained, coordinatewise, what these start
+    as, and the softmax attention in it, built in or in a user's block. starts: as a ``Branch`` has them."""
 
     statements: tuple[Assign, ...]
     vectors: tuple[Vector, ...]
     attention: tuple[SoftmaxAttention, ...]
+    starts: Mapping[str, sp.Expr | None]
 
     @classmethod
     def of(cls, branch: Branch) -> Layer:
         """What was written on a branch."""
-        return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention))
+        return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention), dict(branch.starts))
 
 
 class Network(ABC):
@@ -132,6 +134,11 @@ class Network(ABC):
     def _written(self) -> Layer:
         return self.layer((t,), sp.Integer(1))
 
+    @property
+    def statements(self) -> tuple[Assign, ...]:
+        """Those of a layer, of one sample, with 1 for the branch multiplier."""
+        return self._written.statements
+
     @cached_property
     def families_of_matrices(self) -> tuple[str, ...]:
         """The names of a layer's trained matrices as its program has them: of wide hidden layers the parts."""
@@ -151,6 +158,12 @@ class Network(ABC):
     def vectors_of_block(self) -> tuple[str, ...]:
         """The names of a layer's trained vectors: gains, and those of a learned skip."""
         return tuple(v.name for v in self._written.vectors)
+
+    @cached_property
+    def readouts_of_block(self) -> tuple[str, ...]:
+        """The names of the trained vectors that numbers are read off with: that stand in averages over coordinates."""
+        averages = [mean for s in self.statements for mean in s.value.atoms(Mean)]
+        return tuple(v.name for v in self._written.vectors if any(mean.has(v) for mean in averages))
 
     @property
     def chooses(self) -> tuple[SoftmaxAttention, ...]:
@@ -194,7 +207,10 @@ class Network(ABC):
         """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
 
     def require_directions(self, opt: object) -> None:
-        """Raise ``ValueError`` for an optimizer that has no direction for some weight of this network."""
+        """Raise ``NotCovered`` for an optimizer that has no direction for some weight of this network."""
+        if getattr(opt, "eps", None) == 0 and any(s.value.has(Mask) for s in self.statements):
+            raise NotCovered(f"opt: got {opt!r} for a network that chooses what acts; what is not chosen has no "
+                             "gradient, and with eps=0 no direction either (0/0); expected an eps of more than 0")
 
     def require_sizes(self, depth: int | None) -> None:
         """Raise ``ValueError`` for a depth at which what is set as an expression in it has no value."""

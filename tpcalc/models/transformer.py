@@ -145,6 +145,7 @@ class Transformer(Residual):
                              f"multiples of {group}")
 
     def require_directions(self, opt: object) -> None:
+        super().require_directions(opt)
         if isinstance(opt, Adam) and opt.eps == 0 and any(one.queries_per_key > 1 for one in self._written.attention):
             raise NotCovered(f"opt: got {opt!r} for heads that share keys; rows of the others' have no gradient, and "
                              "with eps=0 no direction either (0/0); expected an eps of more than 0")

@@ -14,13 +14,14 @@ from typing import Any, Callable
 
 import sympy as sp
 
-from .._checks import short, whole_number
+from .._checks import choice, short, whole_number
 from .algebra import multiplied_out
 from .indices import POSITIONS, at_other, l, m, p, t
 from .language import Family, Matrix, MatVec, Member, Mean, Scalar, Vector, kind
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
+STARTS: dict[str, sp.Expr | None] = {"one": sp.Integer(1), "zero": sp.Integer(0), "normal": None}
 TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "extent", "mextent")
 
 
@@ -30,9 +31,10 @@ class Branch:
 
     x: the vector it acts on: the stream, or the stream normalized; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
-    sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
-    of matrices and vectors end with, in one of the parts of a hidden layer. attend: what writes softmax attention,
-    given it and the branch, where it is not written as it stands; attention: what softmax attention was written.
+    sequence of positions; statements: what was written; vectors: what is trained, coordinatewise; starts: what all
+    coordinates of these are at first, by name, None where they are drawn. suffix: what names of matrices and vectors
+    end with, in one of the parts of a hidden layer. attend: what writes softmax attention, given it and the branch,
+    where it is not written as it stands; attention: what softmax attention was written.
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -49,6 +51,7 @@ class Branch:
     sample: tuple[sp.Expr, ...]
     statements: list[Assign] = field(default_factory=list)
     vectors: list[Vector] = field(default_factory=list)
+    starts: dict[str, sp.Expr | None] = field(default_factory=dict)
     suffix: str = ""
     attend: Callable[..., sp.Expr] | None = None
     attention: list[Any] = field(default_factory=list)
@@ -58,16 +61,17 @@ class Branch:
         weights: Matrix = matrix(_checked(name) + self.suffix)[t, l]
         return weights
 
-    def trained(self, name: str) -> Vector:
-        """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
-        coordinate; the same name is the same vector.
+    def trained(self, name: str, start: str = "one") -> Vector:
+        """A trained vector of this layer that multiplies vectors coordinate by coordinate; the same name is the same
+        vector, and starts as it did. start: "one", all coordinates 1; "zero"; or "normal", entries N(0, 1).
 
         It is trained by the network's optimizer, entry by entry, along the mean over the batch of its gradient, with
         the same learning rate. On a branch its updates are of the size g of those of matrices: both move what a layer
         adds to the stream by eps g, in the same direction in all layers. What multiplies the stream itself, without
         eps, moves by eps g. So what the vectors of all layers do is of the order of what the matrices do, at every
-        (alpha, gamma) and width. Weight decay acts on it as on matrices, towards 0. Raises ``ValueError`` for a name
-        that is taken.
+        (alpha, gamma) and width. Weight decay acts on it as on matrices, towards 0. In a ``Mean`` it reads numbers off
+        vectors: ``Mean(b.trained("r", "normal") * b.x)`` is r . x / n, of a weight r / n with entries N(0, 1/n^2).
+        Raises ``ValueError`` for a name that is taken, and for another start.
 
         >>> import tpcalc as tp
         >>> from tpcalc.programs.language import MatVec
@@ -79,6 +83,9 @@ class Branch:
         s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
         """
         own = self._free(_checked(name) + self.suffix, {one.target.name for one in self.statements})
+        value = STARTS[choice("start", start, STARTS)]
+        if self.starts.setdefault(own, value) != value:
+            raise ValueError(f"start: got {start!r} for {own!r}, which starts otherwise; expected one start of a name")
         member: Vector = named_family(Vector, own)[t, l]
         if member not in self.vectors:
             self.vectors.append(member)

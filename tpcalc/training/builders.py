@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Mapping
 
 import sympy as sp
 
@@ -118,7 +118,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     def over_visits(total: sp.Expr) -> sp.Expr:
         return mean(way.total(way.at(total.subs(UNIT, eps)))) / way.parts
 
-    trainables = _in_blocks(net, [_trainable(one, parts, over_visits, size_of, whole.sign)
+    trainables = _in_blocks(net, [_trainable(one, parts, over_visits, size_of, whole.sign, layer.starts)
                                   for one, parts in _per_parameter(back.gradients).items()])
     start_of_all = sp.Add(*(way.of_start(_gradients(stream), sample) for stream, _ in asked))
     into_stream, out_of_it = given * start_of_all, signal * read
@@ -155,8 +155,9 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
                **({VISITS: "is the number of visits"} if way.visits else {})}
     ends = (read_in,) if ties else (read_in, read_out)
     named = f"{net.title}, {title(opt)}" + (", clipped" if clipped else "")
-    return Program(named, tuple(end.subs(t, 0) for end in ends),
-                   tuple(one.family[(0, l)] for one in trainables if one.initial is None),
+    drawn = [one.family[(0, l)] for one in trainables if one.initial is None]
+    return Program(named, (*(end.subs(t, 0) for end in ends), *(one for one in drawn if isinstance(one, Vector))),
+                   tuple(one for one in drawn if isinstance(one, Matrix)),
                    (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *(size for size, one in ((BATCH, batch), (POSITIONS, every), (VISITS, way.visits)) if one)),
                    meaning, roles)
@@ -285,10 +286,10 @@ def _in_blocks(net: Network, trainables: list[Trainable]) -> list[Trainable]:
 
 
 def _trainable(of: Matrix | Vector, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],
-               size: Callable[[str, int], sp.Expr], sign: int) -> Trainable:
+               size: Callable[[str, int], sp.Expr], sign: int, starts: Mapping[str, sp.Expr | None]) -> Trainable:
     """A parameter under training, without the power of the branch multiplier that all its gradient's parts share."""
     power = min(sp.degree(one.factor, UNIT) for one in parts)
     total = sp.Add(*(one.factor / UNIT**power * one.value for one in parts))
-    initial = None if isinstance(of, Matrix) else sp.Integer(1)
+    initial = None if isinstance(of, Matrix) else starts[of.name]
     family = Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
     return Trainable(family, (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)

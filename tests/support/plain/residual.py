@@ -70,7 +70,7 @@ class PlainResidual:
         """(P, d_in) -> (P,), positions that attention mixes, or samples."""
         start = xi @ w["U"].T
         streams = [start, start] if self.hyper else [start]
-        for layer in range(len(w["W1"])):
+        for layer in range(len(next(one for name, one in w.items() if name.startswith("W")))):
             for number in [""] if self.head_dim is None else ["1", "2"]:
                 if self.hyper:
                     reads, mixes, writes = self.hyper

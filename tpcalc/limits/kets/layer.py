@@ -88,6 +88,11 @@ def layer_of(kets: KetEquations) -> KetLayer:
     setting = kets.setting
     if setting.depth is None or setting.clock is None:
         raise _refused(setting, "it has no layers up to a depth that is a symbol, or no training steps")
+    layers = {index for index, role in setting.program.index_roles().items() if role == "layer"}
+    for vector in setting.program.vectors:
+        if vector.free_symbols & layers:
+            raise _refused(setting, f"every layer is given a vector {vector} of its own, of which no rule says what "
+                           "the streams answer to it")
     streams: dict[bool, KetStream] = {}
     inner: list[KetEquation] = []
     outside: list[KetEquation] = []

@@ -1,0 +1,80 @@
+"""Masks: numbers 0 and 1 that choose, and through which no gradient goes."""
+
+from __future__ import annotations
+
+from typing import Iterable, Sequence
+
+import sympy as sp
+from sympy.printing.printer import Printer
+
+from ..errors import NotCovered
+from .language import kind
+from .program import Assign
+
+
+class Mask(sp.Function):  # type: ignore[misc]
+    """1 of what is positive, else 0, with the derivative 0: what a choice is multiplied by, as training has it.
+
+    Automatic differentiation gives choices this derivative: it is that of the step wherever the step has one.
+
+    >>> import sympy as sp
+    >>> x = sp.Symbol("x", real=True)
+    >>> Mask(3), Mask(0), Mask(x), sp.diff(x * Mask(x), x)
+    (1, 0, mask(x), mask(x))
+    """
+
+    is_real = True
+
+    @classmethod
+    def eval(cls, x: sp.Expr) -> sp.Expr | None:
+        """Its value, where the sign of ``x`` is known."""
+        if x.is_positive:
+            return sp.Integer(1)
+        return sp.Integer(0) if x.is_nonpositive else None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """0, which is what a choice gives on."""
+        return sp.Integer(0)
+
+    def _sympystr(self, printer: Printer) -> str:
+        return f"mask({printer.doprint(self.args[0])})"
+
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
+        text = rf"\mathbb{{1}}\left[{printer.doprint(self.args[0])} > 0\right]"
+        return text if exp is None else rf"{text}^{{{exp}}}"
+
+    def _numpycode(self, printer: Printer) -> str:
+        return f"{printer._module_format('numpy.heaviside')}({printer.doprint(self.args[0])}, 0.0)"
+
+
+def among_largest(values: Sequence[sp.Expr], count: int) -> list[sp.Expr]:
+    """For each of some numbers 1 where it is among the ``count`` largest, else 0; of equal ones the first is larger.
+
+    >>> import sympy as sp
+    >>> among_largest([sp.Integer(k) for k in (3, 5, 3, 1)], 2)
+    [1, 1, 0, 0]
+    >>> a, b = sp.symbols("a b", real=True)
+    >>> among_largest([a, b], 1), among_largest([a, b], 2)
+    ([mask(1/2 - mask(-a + b)), mask(mask(-a + b) - 1/2)], [1, 1])
+    """
+    if count >= len(values):
+        return [sp.Integer(1)] * len(values)
+
+    def before(number: int) -> sp.Expr:
+        """How many come before it."""
+        own = values[number]
+        found = [*(1 - Mask(own - one) for one in values[:number]), *(Mask(one - own) for one in values[number + 1:])]
+        return sp.Add(*found)
+
+    return [Mask(count - sp.Rational(1, 2) - before(number)) for number in range(len(values))]
+
+
+def require_no_choice(what: str, statements: Iterable[Assign], of_vectors: bool = False) -> None:
+    """Raise ``NotCovered`` for a statement with a mask of numbers, which have no sizes of their own at infinite width
+    where they tie, and, where ``of_vectors``, with any mask; what: given the statement, what it is in."""
+    for statement in statements:
+        for mask in sorted(statement.value.atoms(Mask), key=sp.default_sort_key):
+            if of_vectors or kind(mask) == "scalar":
+                raise NotCovered(f"{what}; {statement.target} has a choice in it, {mask}; what is compared may tie at "
+                                 "infinite width, as logits do that have not learned, and fluctuations of real "
+                                 "networks decide; expected a finite width, or nothing chosen")
