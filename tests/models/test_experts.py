@@ -76,7 +76,7 @@ def test_transformers_train_as_plain_arrays_do(active: int, gate: str, scale: fl
     assert one.vectors_of_block == ("R_1", "R_2", "R_3")
 
 
-def test_both_readings_of_real_networks_choose_alike() -> None:
+def test_both_readings_of_real_networks_make_the_same_choices() -> None:
     """Arrays as a whole, statement by statement, and by conditioning, which differs in its draws alone."""
     one = net(3, active=2)
     program = tp.program(one, tp.SGD(RATE), SCALE)
@@ -117,6 +117,24 @@ def test_particles_are_wide_networks(options: dict) -> None:
                                ).outputs for seed in range(64)])
     error = found.std(axis=0, ddof=1) / 8 + limit.error_estimate + 1 / 256
     assert np.all(np.abs(found.mean(axis=0) - limit.outputs) < 3.5 * error)
+
+
+def test_experts_learn_the_same_at_infinite_width() -> None:
+    """Softmax gives routers no gradient there; sigmoids move together."""
+    data = {"xi": [1, 0.8, -0.6, 0.9], "y": [1, -0.7, 0.5, 0.3]}
+
+    def logits(gate: str, samples: int) -> np.ndarray:
+        program = tp.program(net(2, gate=gate), tp.SGD(0.5), tp.DepthScaling(1, 0))
+        runs = particles(program, {"T": 4, "L": 2}, data, samples, batches=12).batches
+        known = [{str(one): float(value) for one, value in run.scalars.items()} for run in runs]
+        return np.array([[(one[f"s_{e}[3, 1]"] + one[f"s_{e}[3, 2]"]) / 2 for e in (1, 2)] for one in known])
+
+    few, many = (logits("softmax", samples) for samples in (512, 8192))
+    assert np.all(np.abs(many.mean(axis=0)) < 4 * many.std(axis=0, ddof=1) / 12**0.5)
+    assert np.all(many.std(axis=0) < 0.5 * few.std(axis=0))
+    together = logits("sigmoid", 8192)
+    error = np.subtract(*together.T).std(ddof=1) / 12**0.5
+    assert abs(np.subtract(*together.T).mean()) < 4 * error and abs(together.mean()) > 20 * error
 
 
 def test_the_two_conventions_differ_in_what_more_experts_bring() -> None:

@@ -20,6 +20,7 @@ from ..errors import Divergence, NotCovered
 from ..models.activations import UNREAL
 from ..programs.apart import Apart, Listed
 from ..programs.language import LossDerivative, Matrix, MatVec, Member, Outer, Scalar, Transpose, Vector, kind
+from ..programs.mask import Mask
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
 from .registry import Registry, UnhandledNode
@@ -305,7 +306,7 @@ def _sum(run: Execution, node: sp.Sum) -> Value:
 RULES.refuse("matrices step by step are not added, and stand in functions of whole matrices alone", Apart, Listed)
 
 
-@RULES.rule(sp.Pow, Application)
+@RULES.rule(sp.Pow, Application, Mask)
 def _function(run: Execution, node: sp.Expr) -> Value:
     values = {leaf: run.value(leaf) for leaf in leaves(node)}
     if all(map(is_number, values.values())):

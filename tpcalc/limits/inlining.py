@@ -126,9 +126,11 @@ def with_multiple(value: sp.Expr, vector: Vector, number: sp.Expr, other: Vector
 
 
 def _in_term(term: sp.Expr, vector: Vector, made_of: sp.Expr) -> sp.Expr:
-    """A term with the vector written out, where it is a factor and the other factors are numbers."""
+    """A term with the vector written out, where it is a factor and the other factors are numbers, not sums over steps:
+    a product of two sums is no term."""
     factors = sp.Mul.make_args(term)
-    if vector not in factors or any(f.has(Vector) and kind(f) != "scalar" for f in factors if f != vector):
+    if vector not in factors or any(f.has(Vector) and (kind(f) != "scalar" or f.has(sp.Sum))
+                                    for f in factors if f != vector):
         return term
     return multiplied_out(sp.Mul(*(f for f in factors if f != vector)) * made_of)
 

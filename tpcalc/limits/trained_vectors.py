@@ -13,11 +13,10 @@ from typing import Iterable
 import sympy as sp
 from sympy.core.symbol import Str
 
-from ..calculus.kets import Ket
 from ..calculus.setting import past_of, solve_indices
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Member, Vector
+from ..programs.language import Mean, Member, Vector
 from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
 from ..programs.made_names import made_name, source_of
 
@@ -36,7 +35,7 @@ def trained_vectors(program: Program) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def vector_of(term: sp.Expr) -> str | None:
     """The trained vector whose update brings a term of a ket equation, None where none does."""
-    moves = [source_of(MOVE, one.vector.name) for one in term.atoms(Ket)]
+    moves = [source_of(MOVE, one.name) for one in term.atoms(Vector)]
     return next(filter(None, moves), None) if isinstance(term, sp.Sum) else None
 
 
@@ -49,7 +48,7 @@ def with_moves(program: Program) -> Program:
     """The program with its trained vectors as sums over steps, what moves them in a step being vectors of their own.
 
     Raises ``ValueError`` for a vector that does not begin as a number or to which a step adds what depends on trained
-    vectors, and for one that is read otherwise than as a factor of a term, beside no other.
+    vectors, and for one that is read otherwise than as a factor of a term, beside no other, or of one in an average.
 
     >>> import tpcalc as tp
     >>> program = with_moves(tp.program(tp.ResNet(skip=tp.Skip(learned=True)), tp.SGD(), tp.DepthScaling(1, 0)))
@@ -133,18 +132,36 @@ def _no_rule(program: Program, one: Assign) -> NotCovered:
 
 
 def _written(program: Program, s: Assign, known: dict[str, _Trained]) -> sp.Expr:
-    if not any(v.name in known for v in s.value.atoms(Vector)):
+    """A statement's value with trained vectors written out, those in averages too, which are linear in them."""
+    def reads(value: sp.Expr) -> bool:
+        return any(v.name in known for v in value.atoms(Vector))
+
+    def of_terms(value: sp.Expr) -> sp.Expr:
+        return sp.Add(*(_term(program, s, term, known) for term in sp.Add.make_args(multiplied_out(value))))
+
+    if not reads(s.value):
         return s.value
-    found = []
-    for term in sp.Add.make_args(multiplied_out(s.value)):
-        trained = [v for v in term.atoms(Vector) if v.name in known]
-        if trained:
-            member, *others = trained
-            beside = sp.Mul(*(f for f in sp.Mul.make_args(term) if f != member))
-            if others or beside.has(member) or member not in sp.Mul.make_args(term) or beside.has(sp.Sum):
-                raise NotCovered(f"program {program.name}: {s.target} = {s.value} reads the trained vector {member} in "
-                                 f"{term}, and no rule counts powers of L of that; expected products with it, of "
-                                 "which each is a term of its own")
-            term = known[member.name].at(member, beside)
-        found.append(term)
-    return sp.Add(*found)
+    averages = {mean: _averaged(of_terms(mean.args[0])) for mean in s.value.atoms(Mean) if reads(mean)}
+    if any(mean.args[0].has(Mean) for mean in averages):
+        averages = {}  # one inside of another: the terms are refused
+    return of_terms(s.value.xreplace(averages))
+
+
+def _averaged(value: sp.Expr) -> sp.Expr:
+    """The average of sums over steps, step by step."""
+    sums = [term for term in sp.Add.make_args(value) if isinstance(term, sp.Sum)]
+    return sp.Add(*(sp.Sum(Mean(one.function), *one.limits) for one in sums), Mean(value - sp.Add(*sums)))
+
+
+def _term(program: Program, s: Assign, term: sp.Expr, known: dict[str, _Trained]) -> sp.Expr:
+    """A term with its trained vector written out; raises ``NotCovered`` where that is no factor, or one of several."""
+    trained = [v for v in term.atoms(Vector) if v.name in known]
+    if not trained:
+        return term
+    member, *others = trained
+    beside = sp.Mul(*(f for f in sp.Mul.make_args(term) if f != member))
+    if others or beside.has(member) or member not in sp.Mul.make_args(term) or beside.has(sp.Sum):
+        raise NotCovered(f"program {program.name}: {s.target} = {s.value} reads the trained vector {member} in "
+                         f"{term}, and no rule counts powers of L of that; expected products with it, of "
+                         "which each is a term of its own")
+    return known[member.name].at(member, beside)

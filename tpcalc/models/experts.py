@@ -8,7 +8,7 @@ import sympy as sp
 
 from .._checks import choice, positive_integer, whole_number
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, require_block
-from ..programs.language import Mean, Scalar
+from ..programs.language import Mean
 from ..programs.mask import among_largest
 from .activations import activation, is_linear
 
@@ -110,18 +110,25 @@ class MoE:
 
     def __call__(self, b: Branch) -> sp.Expr:
         """Write it on a branch."""
-        chosen = range(1, self.experts + 1)
-        logits = [b.let_scalar(f"s_{e}", Mean(b.trained(f"R_{e}", self.router) * b.x)) for e in chosen]
-        gates = self._gates(b, logits)
-        value = sp.Add(*(gate * self._expert(b, e) for e, gate in zip(chosen, gates)))
+        b.experts.append(self)
+        gates = self.gates(b) if b.weigh is None else b.weigh(self, b)
+        value = sp.Add(*(gate * self._expert(b, e) for e, gate in enumerate(gates, 1)))
         return value + sp.Add(*(self._expert(b, self.experts + e) for e in range(1, self.shared + 1)))
 
-    def _gates(self, b: Branch, logits: list[Scalar]) -> list[sp.Expr]:
-        """What each expert is multiplied by, scalars that have names times numbers."""
-        assert self.active is not None
-        masks = among_largest(logits, self.active)
-        k = sp.Integer(self.active)
-        over = sp.sqrt(k) if self.init == "B" else k
+    def logits(self, b: Branch) -> list[sp.Expr]:
+        """What routers read off what the block acts on, expert by expert."""
+        return [Mean(b.trained(f"R_{e}", self.router) * b.x) for e in range(1, self.experts + 1)]
+
+    @property
+    def over(self) -> sp.Expr:
+        """What gates of order one are divided by: the root of how many are active, or their number."""
+        return sp.sqrt(self.active) if self.init == "B" else sp.Integer(self.active)
+
+    def gates(self, b: Branch) -> list[sp.Expr]:
+        """What each expert is multiplied by: scalars that have names, times numbers."""
+        logits = [b.let_scalar(f"s_{e}", logit) for e, logit in enumerate(self.logits(b), 1)]
+        k, over = sp.Integer(self.active), self.over
+        masks = among_largest(logits, int(k))
         if self.gate == "sigmoid":
             return [b.let_scalar(f"share_{e}", mask / (1 + sp.exp(-s))) / over
                     for e, (s, mask) in enumerate(zip(logits, masks), 1)]

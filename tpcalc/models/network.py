@@ -17,6 +17,7 @@ from ..programs.mask import Mask
 from ..programs.program import Assign
 from .activations import is_linear, require_finite
 from .attention import SoftmaxAttention
+from .experts import MoE
 
 NETWORKS = "a tp.ResNet or a tp.Transformer"
 
@@ -24,17 +25,20 @@ NETWORKS = "a tp.ResNet or a tp.Transformer"
 @dataclass(frozen=True)
 class Layer:
     """The statements of a layer, the vectors among what they read that are trained, coordinatewise, what these start
-    as, and the softmax attention in it, built in or in a user's block. starts: as a ``Branch`` has them."""
+    as, and the softmax attention and the mixtures of experts in it, built in or in a user's block. starts: as a
+    ``Branch`` has them."""
 
     statements: tuple[Assign, ...]
     vectors: tuple[Vector, ...]
     attention: tuple[SoftmaxAttention, ...]
     starts: Mapping[str, sp.Expr | None]
+    experts: tuple[MoE, ...]
 
     @classmethod
     def of(cls, branch: Branch) -> Layer:
         """What was written on a branch."""
-        return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention), dict(branch.starts))
+        return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention), dict(branch.starts),
+                   tuple(branch.experts))
 
 
 class Network(ABC):
@@ -174,6 +178,11 @@ class Network(ABC):
     def trained_of_block(self) -> tuple[str, ...]:
         """The names of all that a layer trains: its matrices, then its vectors."""
         return self.matrices_of_block + self.vectors_of_block
+
+    @property
+    def experts(self) -> tuple[MoE, ...]:
+        """A layer's mixtures of experts."""
+        return self._written.experts
 
     @property
     def acts_on_normed(self) -> bool:

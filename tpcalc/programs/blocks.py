@@ -34,7 +34,8 @@ class Branch:
     sequence of positions; statements: what was written; vectors: what is trained, coordinatewise; starts: what all
     coordinates of these are at first, by name, None where they are drawn. suffix: what names of matrices and vectors
     end with, in one of the parts of a hidden layer. attend: what writes softmax attention, given it and the branch,
-    where it is not written as it stands; attention: what softmax attention was written.
+    where it is not written as it stands; attention: what softmax attention was written. weigh, experts: likewise what
+    writes the gates of mixtures of experts, and what mixtures were written.
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -55,6 +56,8 @@ class Branch:
     suffix: str = ""
     attend: Callable[..., sp.Expr] | None = None
     attention: list[Any] = field(default_factory=list)
+    weigh: Callable[..., list[sp.Expr]] | None = None
+    experts: list[Any] = field(default_factory=list)
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 import sympy as sp
 
@@ -13,7 +13,7 @@ from .._checks import short
 from ..errors import NotCovered
 from ..scaling import Scaling
 from ..optimizers import SGD
-from ..models import Transformer
+from ..models import MoE, ResNet, Transformer
 from ..programs.blocks import Block, Branch, block_name
 from ..training.builders import counted_training
 from ..training.carried import carried
@@ -23,6 +23,7 @@ from ..models.network import Network
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
 from ..programs.language import MatVec, Mean
+from ..programs.mask import require_no_choice
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..optimizers.updates import Optimizer
@@ -46,6 +47,11 @@ UNNORMED = ("there is no norm, and inputs and learning rates are so small that t
 # And with norms of q and k, which heads of one coordinate would make signs.
 NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all heads' stands for q over that of its "
           "own head; both are odd, bounded, and the same where q is multiplied by a number")
+
+
+# And of mixtures of experts.
+GATES = ("gates are linear in logits, which begin at 0, as long as these do not grow beyond order one; routers that "
+         "start as 0 stand for those that are drawn")
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +124,9 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     A transformer's is that of two positions and of heads of one coordinate, softmax being a logistic function of the
     difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
     """
-    return one_position(two_positions(net, opt, scale)) if net.positions else counted_training(net, opt, scale)
+    if net.positions:
+        return one_position(two_positions(net, opt, scale))
+    return counted_training(with_linear_gates(net), opt, scale)
 
 
 def is_stand_in(net: Judged, name: str) -> bool:
@@ -145,7 +153,7 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
         raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
                          f"expected {net.at_one_position!r}")
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
-    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, qk_norm=False,
+    alike = replace(with_linear_gates(net), heads=None, head_dim=1, queries_per_key=1, positions=TWO, qk_norm=False,
                     attention=Attending(net.first_sublayer, attend))
     written = counted_training(alike, opt, scale)
     return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
@@ -163,7 +171,7 @@ class Attending:
         return block_name(self.block)
 
     def __call__(self, b: Branch) -> sp.Expr:
-        return self.block(replace(b, attend=self.attend))
+        return self.block(replace(b, attend=self.attend, weigh=linear_gates))
 
 
 def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr:
@@ -186,3 +194,39 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
     if given.causal:
         share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
     return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
+
+
+def with_linear_gates(net: Judged) -> Any:
+    """The network with gates of mixtures of experts that are linear in logits; itself where it has none.
+
+    Raises ``NotCovered`` where fewer experts are active than there are: fluctuations of real networks choose.
+    """
+    if not net.experts:
+        return net
+    require_no_choice(f"experts: got {short(net.experts[0])}", net.statements)
+    if isinstance(net, ResNet):
+        return replace(net, block=Weighing(net.block_function))
+    return replace(net, mlp=Weighing(net.mlp)) if isinstance(net, Transformer) and callable(net.mlp) else net
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """A block whose mixtures of experts have linear gates; its name is the block's."""
+
+    block: Block
+
+    @property
+    def __name__(self) -> str:
+        return block_name(self.block)
+
+    def __call__(self, b: Branch) -> sp.Expr:
+        return self.block(replace(b, weigh=linear_gates))
+
+
+def linear_gates(given: MoE, b: Branch) -> list[sp.Expr]:
+    """Gates to the first power of logits, which begin at 0, of routers that do so too."""
+    logits = replace(given, router="zero").logits(b)
+    mean = sp.Add(*logits) / len(logits)
+    if given.gate == "sigmoid":
+        return [(1 + logit / 2) / 2 / given.over for logit in logits]
+    return [(1 + logit - mean) / given.over for logit in logits]
