@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, singledispatchmethod
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 import sympy as sp
 
@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from ..models import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
-from ..programs.language import Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
+from ..programs.language import HeadSum, Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
 from ..gaussian.overlaps import H, gaussian_mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
@@ -107,6 +107,7 @@ class BlockInterpreter:
         self.products: dict[sp.Symbol, FreshProduct] = {X: FreshProduct(C, {})}
         self.scalars: dict[sp.Symbol, sp.Expr] = {}      # of slot a
         self.seen: dict[sp.Expr, tuple[sp.Expr, sp.Symbol]] = {}  # matrix -> what it multiplies, their product
+        self.shared: dict[sp.Expr, tuple[HeadSum, sp.Symbol]] = {}  # product -> how heads share it, what each reads
 
     def refusal(self, why: str) -> NotCovered:
         return NotCovered(f"block: got {self.name}, and it does not close on kernels: {why}")
@@ -117,6 +118,7 @@ class BlockInterpreter:
         for statement in statements:
             self.named[statement.target] = self.name_value(self.read(statement.value))
         output = self.read(value)
+        self.require_shared_alone([*(vector for vector, _ in self.seen.values()), output])
         if X in output.free_symbols:
             raise self.refusal("its output contains the stream itself; what it adds must have gone through a matrix")
         if sp.simplify(self.mean(output)) != 0:
@@ -155,6 +157,28 @@ class BlockInterpreter:
         scalar = sp.Dummy("m", real=True)
         self.scalars[scalar] = self.mean(self.read(value.args[0]))
         return scalar
+
+    @_read.register(HeadSum)
+    def _of_heads(self, value: HeadSum) -> sp.Expr:
+        """What heads share of a product, one coordinate in several: as random as the product, where nothing else reads
+        that."""
+        body = self.read(value.body)
+        if not value.first_read or value.first_written or body not in self.products or body == X:
+            raise self.refusal(f"{value} mixes coordinates; expected what heads share of a product with a matrix")
+        known, read = self.shared.setdefault(body, (value, sp.Dummy("u", real=True)))
+        if known != value:
+            raise self.refusal(f"{value} and {known} share one product in two ways")
+        self.products[read] = self.products[body]
+        return read
+
+    def require_shared_alone(self, ends: Sequence[sp.Expr]) -> None:
+        """Raise ``NotCovered`` where a product that heads share is read otherwise, too, and where what they share goes
+        to the stream through no matrix. ends: what matrices multiply, and the output, which is last."""
+        for product, (value, read) in self.shared.items():
+            others = [one for one in self.named.values() if one != product]
+            if any(product in one.free_symbols for one in (*others, *ends)) or read in ends[-1].free_symbols:
+                raise self.refusal(f"{value} shares what is read otherwise, too, or what no matrix multiplies, so that "
+                                   "coordinates of a head are not independent")
 
     @_read.register(MatVec)
     def _product(self, value: MatVec) -> sp.Symbol:

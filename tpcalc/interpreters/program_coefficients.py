@@ -20,7 +20,7 @@ from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
 from ..optimizers.spectral import Spectral
-from ..programs.mask import Mask
+from ..programs.mask import Mask, Quantile
 from ..programs.norms import NormRatio
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number
@@ -82,7 +82,7 @@ KETS.refuse("its update is a matrix of full rank, and coefficients are those of 
             NonlinearOuter)
 KETS.refuse("its weights are functions of whole Gram matrices, and coefficients are those of linear programs; "
             "run_program takes it", Spectral)
-KETS.refuse("what it compares may tie at infinite width; run_program takes it", Mask)
+KETS.refuse("what it compares may tie at infinite width; run_program takes it", Mask, Quantile)
 KETS.refuse("it sums over the coordinates of a head, of which coefficients know one; run_program takes it", HeadSum)
 KETS.refuse("coefficients are those of infinite width, where ratios of norms are 1; at_infinite_width leaves them out",
             NormRatio)

@@ -19,6 +19,7 @@ from ..errors import Divergence
 from ..lowering.array_backends import Arrays
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..optimizers.spectral import Spectral
+from ..programs.mask import Quantile
 from ..programs.norms import NormRatio
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number, with_leaves
@@ -113,6 +114,11 @@ def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callabl
 def _moment(run: VectorExecution, node: Mean) -> Number:
     value = run.value(node.args[0])
     return value if is_number(value) else float(np.mean(value))
+
+
+@VECTORS.rule(Quantile)
+def _quantile(run: VectorExecution, node: Quantile) -> Number:
+    return float(Arrays("numpy", run.dtype).quantile(run.lifted(run.value(node.body), "vector"), float(node.share)))
 
 
 @VECTORS.rule(HeadSum)

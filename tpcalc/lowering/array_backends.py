@@ -23,6 +23,7 @@ NEEDED = ("asarray", "float32", "float64", "broadcast_to", "concat", "permute_di
           "all", "isfinite", "where", "maximum", "minimum", "tanh", "sinh", "cosh", "exp", "log", "sin", "cos", "abs",
           "sign", "sqrt")
 HALF = sp.Rational(1, 2)
+ROUNDING = 1e-12  # of a share times a number of coordinates
 SPECIAL = {"torch": "torch.special", "cupy": "cupyx.scipy.special", "jax": "jax.scipy.special"}  # where erf is
 
 
@@ -123,6 +124,17 @@ class Arrays:
         """The sum over one axis; a float where none is left."""
         value = np.add.reduce(u, axis=axis) if self.is_numpy else self.xp.sum(u, axis=axis)
         return float(value) if value.ndim == 0 else value
+
+    def quantile(self, u: Array, share: float) -> Array:
+        """Midway between the last of the largest, of which there are floor(share n), and the next one, over the last
+        axis; a float of what has no other axis."""
+        count = int(share * u.shape[-1] * (1 + ROUNDING))
+        if count < 1:
+            raise NotCovered(f"quantile: got a share of {share:g} of {u.shape[-1]} coordinates, none of them; expected "
+                             "more coordinates")
+        ordered = np.sort(u, axis=-1) if self.is_numpy else self.xp.sort(u, axis=-1)
+        value = (ordered[..., -count] + ordered[..., -count - 1]) / 2
+        return float(value) if u.ndim == 1 else value
 
     def head_sum(self, u: Array, size: int, apart: int, first_read: bool, first_written: bool) -> Array:
         """The sums over ``size`` coordinates of the last axis so far apart, or the first of them; at every one of them,

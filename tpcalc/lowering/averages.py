@@ -5,6 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..programs.language import HeadSum, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, kind
+from ..programs.mask import Quantile
 from ..programs.norms import NormRatio
 from .arithmetic import Arithmetic
 from .code_lines import Value
@@ -58,6 +59,10 @@ class Averages(Arithmetic):
         one = self.vector(node.body)
         options = ", ".join(map(str, (node.size, node.apart, node.first_read, node.first_written)))
         return self.kept(f"head_sum({one.code}, {options})", one.axes, "vector")
+
+    def quantile(self, node: Quantile) -> Value:
+        one = self.vector(node.body)
+        return self.kept(f"quantile({one.code}, {float(node.share)})", one.axes, "scalar")
 
     def inner(self, u: Value, v: Value) -> Value:
         """The average of u v over coordinates: a product of matrices where no axis is shared."""

@@ -7,6 +7,7 @@ from functools import singledispatchmethod
 import sympy as sp
 from sympy.core.function import Application
 
+from ..programs.mask import Quantile
 from ..programs.norms import NormRatio
 from ..programs.language import HeadSum, LossDerivative, MatVec, Mean, Outer, Scalar, Vector
 from .code_lines import Value
@@ -58,6 +59,7 @@ class Writer(Totals):
     _written.register(sp.Sum)(Totals.total)
     _written.register(Mean)(Totals.moment)
     _written.register(HeadSum)(Totals.head_sum)
+    _written.register(Quantile)(Totals.quantile)
     _written.register(NormRatio)(Totals.norm_ratio)
     _written.register(MatVec)(Totals.matvec)
     _written.register(LossDerivative)(Totals.loss)

@@ -19,7 +19,7 @@ def require_decided(problem: Problem) -> None:
     so is the number that the vector's gradient is made of: real networks have fluctuations of order n^(-1/2) there.
     """
     net, opt = problem.net, unclipped(problem.opt)
-    require_no_choice(f"net: got {short(net)}", net.statements)
+    require_no_choice(f"net: got {short(net)}", net.statements, of_vectors=problem.layers is None)
     if not net.readouts_of_block or kind_of_updates(opt) == "linear":
         return
     if depends_on_sign(opt, FLUCTUATION) > FELT:

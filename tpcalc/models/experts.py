@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
-from .._checks import choice, positive_integer, whole_number
+from .._checks import choice, exponent, positive_integer, short, whole_number
+from ..errors import NotCovered
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, require_block
-from ..programs.language import Mean
-from ..programs.mask import among_largest
+from ..programs.language import HeadSum, MatVec, Mean
+from ..programs.mask import Mask, Quantile, among_largest
 from .activations import activation, is_linear
 
 GATE_KINDS = ("softmax", "sigmoid")
@@ -24,8 +25,10 @@ class MoE:
     """A mixture of experts, as ``block=`` of a ``tp.ResNet`` or ``mlp=`` of a ``tp.Transformer``.
 
     y = (1 / sqrt(k)) sum over the k active experts e of G_e W2_e phi(W1_e z), in convention B, of gates G_e of order
-    one. Every expert has matrices of its own, as wide as the stream, and a router r_e, a trained vector that reads the
-    logit s_e = r_e . z / n off what the block acts on. The number of experts is fixed as the width grows.
+    one. Where ``experts`` is given, their number is fixed as the width grows: every expert has matrices of its own, as
+    wide as the stream, and a router r_e, a trained vector that reads the logit s_e = r_e . z / n off what the block
+    acts on. Where ``expert_dim`` is given, their width is fixed and their number grows: experts are groups of so many
+    coordinates of one hidden layer, as heads are, and routers are rows of a matrix.
 
     Parameters
     ----------
@@ -35,7 +38,9 @@ class MoE:
         k, how many act on a vector: those with the largest logits, of equal ones the first; None stands for all. The
         choice has the derivative 0, as in automatic differentiation.
     gate:
-        "softmax": G_e = k exp(s_e) / sum of exp(s_f) over the active ones; "sigmoid": G_e = 1 / (1 + exp(-s_e)).
+        "softmax": G_e = k exp(s_e) / sum of exp(s_f) over the active ones; "sigmoid": G_e = 1 / (1 + exp(-s_e)). None
+        stands for the first where ``experts`` is given, and for the second where ``expert_dim`` is, which takes no
+        other: logits are Gaussian there, and averages over a population of their exponentials are of a few experts.
     shared:
         how many experts act on all vectors besides, with the gate 1; they are numbered last, and have no routers.
     phi:
@@ -50,6 +55,12 @@ class MoE:
     expert:
         what an expert is: "mlp" W2 phi(W1 z), "glu" W3 (phi(W1 z) * W2 z), or a function of a Branch, as a block;
         "swiglu", "geglu" and "reglu" stand for "glu" with "silu", "gelu" and "relu" as phi, which is then left out.
+    expert_dim:
+        coordinates of an expert, m, of a hidden layer as wide as the stream, in the place of ``experts``. The matrices
+        are ``W1``, ``W2``, of a glu ``W3`` too, and ``Wr``, whose every m-th row is a router, with entries N(0, 1/n);
+        the others are read by nothing and never move.
+    share:
+        which share of such experts is active, in the place of ``active``: those above a quantile of all logits.
 
     In programs expert e has the matrices ``W1_e``, ``W2_e`` with entries N(0, 1/n), the router ``R_e`` and the logit
     ``s_e``. All move by updates of the size g, as ``tpcalc.programs.blocks.Branch.trained`` says; with a
@@ -59,6 +70,8 @@ class MoE:
     With fewer active experts than there are, which act is decided by fluctuations of order n^(-1/2), and so are
     updates of logits that do not follow the size of a router's gradient: they have no deterministic limit, real
     networks alone are run (``width=n``), and the rest is refused.
+
+    Experts whose number grows have Gaussian logits, whose quantile has a limit, so that particles take them.
 
     Raises ``ValueError`` for anything else, and for one active expert with "softmax": its gate is 1 whatever the logits
     are. Source: the mixture of experts of Shazeer et al. 2017 [arXiv:1701.06538].
@@ -75,31 +88,27 @@ class MoE:
     R_1[t + 1, l] := R_1[t, l] - ds_1[t, l]*n[t, l]/sqrt(L)
     """
 
-    experts: int
+    experts: int | None = None
     active: int | None = None
-    gate: str = "softmax"
+    gate: str | None = None
     shared: int = 0
     phi: sp.Expr | str | None = None
     init: str = "B"
     router: str = "normal"
     expert: str | Block = "mlp"
+    expert_dim: int | None = field(default=None, kw_only=True)
+    share: sp.Expr | float = field(default=sp.Integer(1), kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "experts", positive_integer("experts", self.experts))
-        active = self.experts if self.active is None else positive_integer("active", self.active)
-        object.__setattr__(self, "active", active)
-        object.__setattr__(self, "shared", whole_number("shared", self.shared, 0))
-        if active > self.experts:
-            raise ValueError(f"active: got {active} of experts={self.experts}; expected at most as many as there are")
-        if self.experts + self.shared > MOST_EXPERTS:
-            raise ValueError(f"experts: got {self.experts} and shared={self.shared}; every one has statements of its "
-                             f"own; expected at most {MOST_EXPERTS} together")
+        if (self.experts is None) == (self.expert_dim is None):
+            raise ValueError(f"experts: got {short(self.experts)} with expert_dim={short(self.expert_dim)}; expected "
+                             "one of them: a number of experts that is fixed, or a width")
+        if self.gate is None:
+            object.__setattr__(self, "gate", GATE_KINDS[self.experts is None])
         for name, allowed in (("gate", GATE_KINDS), ("init", INITS), ("router", ROUTER_STARTS)):
             object.__setattr__(self, name, choice(name, getattr(self, name), allowed))
-        if active == 1 and self.gate == "softmax":
-            raise ValueError(f"active: got 1 of experts={self.experts} with gate='softmax', which is 1 for one expert "
-                             "whatever its logit is, so that routers get no gradient; expected at least 2, or "
-                             "gate='sigmoid'")
+        object.__setattr__(self, "shared", whole_number("shared", self.shared, 0))
+        self._require_fixed() if self.expert_dim is None else self._require_growing()
         if self.phi is not None:
             activation(self.phi)
         expert, phi = after_gate(self.expert, NETWORKS_OWN if self.phi is None else self.phi, NETWORKS_OWN)
@@ -108,15 +117,60 @@ class MoE:
         if not callable(self.expert):
             object.__setattr__(self, "expert", choice("expert", self.expert, (*HIDDEN, *GATES)))
 
+    def _require_fixed(self) -> None:
+        """A number of experts, and of active ones."""
+        experts = positive_integer("experts", self.experts)
+        active = experts if self.active is None else positive_integer("active", self.active)
+        object.__setattr__(self, "experts", experts)
+        object.__setattr__(self, "active", active)
+        if exponent("share", self.share) != 1:
+            raise ValueError(f"share: got {short(self.share)} with experts={experts}; expected active, which says how "
+                             "many of a fixed number act")
+        if active > experts:
+            raise ValueError(f"active: got {active} of experts={experts}; expected at most as many as there are")
+        if experts + self.shared > MOST_EXPERTS:
+            raise ValueError(f"experts: got {experts} and shared={self.shared}; every one has statements of its own; "
+                             f"expected at most {MOST_EXPERTS} together")
+        if active == 1 and self.gate == "softmax":
+            raise ValueError(f"active: got 1 of experts={experts} with gate='softmax', which is 1 for one expert "
+                             "whatever its logit is, so that routers get no gradient; expected at least 2, or "
+                             "gate='sigmoid'")
+
+    def _require_growing(self) -> None:
+        """A width of experts, and a share of them."""
+        object.__setattr__(self, "expert_dim", positive_integer("expert_dim", self.expert_dim))
+        share = exponent("share", self.share)
+        if not (share.is_Rational and 0 < share <= 1):
+            raise ValueError(f"share: got {short(self.share)}; expected a number above 0 and at most 1")
+        object.__setattr__(self, "share", share)
+        for name, given, usual, why in (
+                ("active", self.active, None, "share says how many of a growing number act"),
+                ("shared", self.shared, 0, "a growing number of experts has none beside it"),
+                ("gate", self.gate, "sigmoid", "exponentials of Gaussian logits have heavy tails"),
+                ("init", self.init, "B", "shares of a growing number of experts sum up to a block that vanishes"),
+                ("router", self.router, "normal", "logits that are all 0 tie")):
+            if given != usual:
+                raise NotCovered(f"{name}: got {short(given)} with expert_dim={self.expert_dim}; {why}; expected "
+                                 f"{usual!r}")
+        if callable(self.expert):
+            raise NotCovered(f"expert: got {short(self.expert)} with expert_dim={self.expert_dim}; experts are groups "
+                             "of coordinates of one hidden layer; expected 'mlp' and 'glu'")
+
     def __call__(self, b: Branch) -> sp.Expr:
         """Write it on a branch."""
         b.experts.append(self)
+        if self.phi is not None:
+            b = replace(b, phi=activation(self.phi), is_linear=is_linear(self.phi))
+        if self.expert_dim is not None:
+            return self._groups(b)
+        assert self.experts is not None
         gates = self.gates(b) if b.weigh is None else b.weigh(self, b)
         value = sp.Add(*(gate * self._expert(b, e) for e, gate in enumerate(gates, 1)))
         return value + sp.Add(*(self._expert(b, self.experts + e) for e in range(1, self.shared + 1)))
 
     def logits(self, b: Branch) -> list[sp.Expr]:
         """What routers read off what the block acts on, expert by expert."""
+        assert self.experts is not None
         return [Mean(b.trained(f"R_{e}", self.router) * b.x) for e in range(1, self.experts + 1)]
 
     @property
@@ -136,11 +190,32 @@ class MoE:
         total = b.let_scalar("mass", sp.Add(*weights))
         return [k / over * b.let_scalar(f"share_{e}", weight / total) for e, weight in enumerate(weights, 1)]
 
+    def require_width(self, width: int) -> None:
+        """Raise ``ValueError`` for a width that is no whole number of experts, with a whole number of active ones."""
+        least = 1 if self.expert_dim is None else self.expert_dim * sp.Rational(self.share).q
+        if width % least:
+            raise ValueError(f"width: got {width} for experts of {self.expert_dim} coordinates, of which a share of "
+                             f"{self.share} is active; expected multiples of {least}")
+
+    def _groups(self, b: Branch) -> sp.Expr:
+        """Experts that are groups of coordinates, each of which has the gate of its group."""
+        assert self.expert_dim is not None
+        route = b.let("route", MatVec(b.weights("Wr"), b.x))
+        s = b.let("s", HeadSum(route, self.expert_dim, first_read=True))
+        gate = 1 / (1 + sp.exp(-s))
+        if self.share != 1:
+            gate *= Mask(s - b.let_scalar("level", Quantile(s, self.share)))
+        gate = b.let("gate", gate)
+        h = b.let("h", MatVec(b.weights("W1"), b.x))
+        if self.expert == "mlp":
+            z, last = gate * b.phi(h), "W2"
+        else:
+            z, last = gate * b.phi(h) * b.let("v", MatVec(b.weights("W2"), b.x)), "W3"
+        return MatVec(b.weights(last), b.let("z", z)) / sp.sqrt(self.share)
+
     def _expert(self, b: Branch, number: int) -> sp.Expr:
         """The output of an expert, a vector with a name."""
         own = replace(b, suffix=f"{b.suffix}_{number}")
-        if self.phi is not None:
-            own = replace(own, phi=activation(self.phi), is_linear=is_linear(self.phi))
         block = BLOCKS[self.expert] if isinstance(self.expert, str) else self.expert
         value = block(own)
         require_block(block, value, own)

@@ -12,7 +12,7 @@ import sympy as sp
 from ..errors import NotCovered
 from ..programs.blocks import Branch, vector
 from ..programs.indices import t
-from ..programs.language import Family, Matrix, Mean, Vector
+from ..programs.language import Family, HeadSum, Matrix, Mean, Vector
 from ..programs.mask import Mask
 from ..programs.program import Assign
 from .activations import is_linear, require_finite
@@ -214,11 +214,15 @@ class Network(ABC):
 
     def require_width(self, width: int) -> None:
         """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
+        for one in self.experts:
+            one.require_width(width)
 
     def require_directions(self, opt: object) -> None:
         """Raise ``NotCovered`` for an optimizer that has no direction for some weight of this network."""
-        if getattr(opt, "eps", None) == 0 and any(s.value.has(Mask) for s in self.statements):
-            raise NotCovered(f"opt: got {opt!r} for a network that chooses what acts; what is not chosen has no "
+        values = [s.value for s in self.statements]
+        unread = any(one.first_read for value in values for one in value.atoms(HeadSum))
+        if getattr(opt, "eps", None) == 0 and (unread or any(value.has(Mask) for value in values)):
+            raise NotCovered(f"opt: got {opt!r} for weights that are not chosen, or that nothing reads; they have no "
                              "gradient, and with eps=0 no direction either (0/0); expected an eps of more than 0")
 
     def require_sizes(self, depth: int | None) -> None:

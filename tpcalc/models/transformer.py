@@ -135,6 +135,7 @@ class Transformer(Residual):
         return None if self.heads is None else self.heads * self.head_dim
 
     def require_width(self, width: int) -> None:
+        super().require_width(width)
         if self.heads is not None and width != self.width:
             raise ValueError(f"width: got {width} for {self.heads} heads of {self.head_dim} coordinates; expected "
                              f"{self.width}, or heads=None with any multiple of {self.head_dim}")
@@ -145,10 +146,10 @@ class Transformer(Residual):
                              f"multiples of {group}")
 
     def require_directions(self, opt: object) -> None:
-        super().require_directions(opt)
         if isinstance(opt, Adam) and opt.eps == 0 and any(one.queries_per_key > 1 for one in self._written.attention):
             raise NotCovered(f"opt: got {opt!r} for heads that share keys; rows of the others' have no gradient, and "
                              "with eps=0 no direction either (0/0); expected an eps of more than 0")
+        super().require_directions(opt)
 
     @property
     def is_built_in(self) -> bool:

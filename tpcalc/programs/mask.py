@@ -7,8 +7,9 @@ from typing import Iterable, Sequence
 import sympy as sp
 from sympy.printing.printer import Printer
 
+from .._checks import symbolic
 from ..errors import NotCovered
-from .language import kind
+from .language import Real, kind
 from .program import Assign
 
 
@@ -69,12 +70,52 @@ def among_largest(values: Sequence[sp.Expr], count: int) -> list[sp.Expr]:
     return [Mask(count - sp.Rational(1, 2) - before(number)) for number in range(len(values))]
 
 
+class Quantile(Real):
+    """The number that a share of a vector's coordinates is above, midway to the next one: what the largest exceed.
+
+    Of n coordinates floor(share n) are above it, or fewer where some are equal. It is compared with and has no
+    derivative of its own: a mask has none in it. Raises ``ValueError`` for a share that is no number between 0 and 1,
+    ``TypeError`` for what is no vector.
+
+    >>> import sympy as sp
+    >>> from tpcalc.programs.language import Family, Vector
+    >>> s = Family(Vector, "s")()
+    >>> Mask(s - Quantile(s, sp.Rational(1, 4)))
+    mask(s - quantile_1/4(s))
+    """
+
+    own_kind = "scalar"
+    body = property(lambda self: self.args[0])
+    share = property(lambda self: self.args[1])
+
+    def __new__(cls, body: sp.Basic, share: sp.Basic) -> sp.Expr:
+        body, share = symbolic(body), symbolic(share)
+        if not share.is_number or not 0 < share < 1:
+            raise ValueError(f"share: got {share}; expected a number between 0 and 1")
+        if kind(body) != "vector":
+            raise TypeError(f"quantile({body}): a {kind(body)} has no coordinates; expected a vector")
+        return super().__new__(cls, body, share)
+
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
+        raise NotCovered(f"{self}: a quantile has no derivative here; expected it in a mask, by a name of its own")
+
+    def _sympystr(self, printer: Printer) -> str:
+        return f"quantile_{self.share}({printer.doprint(self.body)})"
+
+    def _latex(self, printer: Printer) -> str:
+        return rf"\mathrm{{quantile}}_{{{self.share}}}\left({printer.doprint(self.body)}\right)"
+
+
 def require_no_choice(what: str, statements: Iterable[Assign], of_vectors: bool = False) -> None:
     """Raise ``NotCovered`` for a statement with a mask of numbers, which have no sizes of their own at infinite width
     where they tie, and, where ``of_vectors``, with any mask; what: given the statement, what it is in."""
     for statement in statements:
         for mask in sorted(statement.value.atoms(Mask), key=sp.default_sort_key):
-            if of_vectors or kind(mask) == "scalar":
+            if kind(mask) == "scalar":
                 raise NotCovered(f"{what}; {statement.target} has a choice in it, {mask}; what is compared may tie at "
                                  "infinite width, as logits do that have not learned, and fluctuations of real "
                                  "networks decide; expected a finite width, or nothing chosen")
+            if of_vectors:
+                raise NotCovered(f"{what}; {statement.target} has a choice in it, {mask}; kets are expanded by "
+                                 "derivatives, and a step has another one than training gives a mask; expected "
+                                 "particles, or nothing chosen")

@@ -203,7 +203,7 @@ def with_linear_gates(net: Judged) -> Any:
     """
     if not net.experts:
         return net
-    require_no_choice(f"experts: got {short(net.experts[0])}", net.statements)
+    require_no_choice(f"experts: got {short(net.experts[0])}", net.statements, of_vectors=True)
     if isinstance(net, ResNet):
         return replace(net, block=Weighing(net.block_function))
     return replace(net, mlp=Weighing(net.mlp)) if isinstance(net, Transformer) and callable(net.mlp) else net

@@ -137,3 +137,20 @@ class PlainResidualMoE(PlainResidual):
         outs = [np.tanh(x @ w[f"W1_{e}"][layer].T) @ w[f"W2_{e}"][layer].T for e in every]
         each = self.scale * gates(logits, self.active, self.gate)
         return sum(each[:, [e]] * out for e, out in enumerate(outs))
+
+
+@dataclass(frozen=True)
+class PlainGroups(PlainResidual):
+    """``PlainResidual`` with experts that are groups of ``size`` hidden coordinates, a share of which is active."""
+
+    size: int = 1
+    share: float = 1.0
+    gated: bool = False
+
+    def mlp(self, x: np.ndarray, w: Arrays, layer: int) -> np.ndarray:
+        logits = x @ w["Wr"][layer][:: self.size].T
+        each = gates(logits, round(self.share * logits.shape[1]), "sigmoid")
+        hidden = np.repeat(each, self.size, axis=1) * np.tanh(x @ w["W1"][layer].T)
+        if self.gated:
+            hidden = hidden * (x @ w["W2"][layer].T)
+        return hidden @ w["W3" if self.gated else "W2"][layer].T / self.share**0.5
