@@ -81,7 +81,7 @@ class Quantile(Real):
     >>> from tpcalc.programs.language import Family, Vector
     >>> s = Family(Vector, "s")()
     >>> Mask(s - Quantile(s, sp.Rational(1, 4)))
-    mask(s - quantile_1/4(s))
+    mask(-quantile_1/4(s) + s)
     """
 
     own_kind = "scalar"
