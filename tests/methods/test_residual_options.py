@@ -40,7 +40,6 @@ BLOCK_READINGS: dict[str, Callable[[tp.ResNet], Any]] = {  # which know blocks b
 NEVER: dict[str, Callable[[tp.ResNet], Any]] = {  # which take a layer of norms before blocks and nothing else
     "raw_problem": lambda net: tp.theory.raw_problem(tp.theory.DepthwiseScaling(), net, TASK, 4),
     "reflection": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="reflection"),
-    "coefficients": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="coefficients"),
     "cauchy_differences": lambda net: tp.studies.cauchy_differences(net, TASK, OPT, SCALE, (2, 4, 8, 16))}
 
 

@@ -76,7 +76,8 @@ def test_the_error_of_a_real_network_is_its_fluctuation() -> None:
 
 def test_methods_are_chosen_by_network_width_and_depth() -> None:
     for net, width, method in ((tp.ResNet(), 20, "dense"), (tp.ResNet("tanh"), 20, "conditioned"),
-                               (tp.ResNet(block="mlp"), tp.oo, "particles"), (tp.ResNet(), tp.oo, "reflection"),
+                               (tp.ResNet(block="mlp"), tp.oo, "coefficients"),
+                               (tp.ResNet("tanh"), tp.oo, "particles"), (tp.ResNet(), tp.oo, "reflection"),
                                (tp.ResNet(train_embedding_readout=True), tp.oo, "reflection")):
         options = {"samples": 200, "batches": 2} if method == "particles" else {}
         assert tp.train(net, TASK, OPT, SCALE, 2, width=width, **options).method == method

@@ -18,9 +18,10 @@ NETS = {"linear": tp.ResNet(), "tanh": tp.ResNet("tanh"), "pre_nonlin": tp.ResNe
         "mlp": tp.ResNet("relu", "mlp"), "ends": tp.ResNet(train_embedding_readout=True)}
 OPTS = {"SGD": tp.SGD(0.5), "Adam": tp.Adam(0.1, eps=0.1)}
 SIZES: dict[str, tuple[Any, Any]] = {"deep": (3, tp.oo), "real": (3, 6), "limit": (tp.oo, tp.oo), "neither": (tp.oo, 6)}
-TAKEN = {"deep": {"linear SGD": ["reflection", "particles", "coefficients"], "": ["particles"]},
+TAKEN = {"deep": {"linear SGD": ["reflection", "coefficients", "particles"], "": ["particles"]},
          "real": {"linear SGD": ["dense", "conditioned"], "": ["conditioned", "dense"]},
-         "limit": {"SGD": ["collocation", "common_draws"], "": ["common_draws"]}, "neither": {"": []}}
+         "limit": {"linear SGD": ["collocation", "extrapolated", "common_draws"],
+                   "SGD": ["collocation", "common_draws"], "": ["common_draws"]}, "neither": {"": []}}
 QUICK = tp.methods.CommonDraws(samples=128, coarsest=1, budget=1.0)
 
 
@@ -77,7 +78,7 @@ def test_no_limit_is_an_answer_not_a_refusal() -> None:
 
 def test_the_order_is_exact_first() -> None:
     names = [method.name for method in methods_by_preference(problem("linear", "SGD", "deep"))]
-    assert names[:2] == ["reflection", "collocation"] and names[-1] == "coefficients"
+    assert names[:2] == ["reflection", "collocation"] and names[-2:] == ["coefficients", "particles"]
 
 
 @pytest.mark.parametrize("call, said", [

@@ -33,18 +33,20 @@ def problems() -> Iterator[tp.Problem]:
 
 def says_table(name: str, problem: tp.Problem) -> bool:
     takes, sizes = TAKES[name], ("finite", "infinite")
-    return (takes.depth == sizes[problem.layers is None] and takes.width == sizes[problem.neurons is None]
+    return (takes.depth in ("any", sizes[problem.layers is None]) and takes.width == sizes[problem.neurons is None]
             and kind_of_updates(problem.opt) in takes.updates
             and (takes.exponents == "by matrix" or isinstance(problem.scale, tp.DepthScaling))
             and (takes.powers_of_n == "any" or problem.is_mup)
             and (takes.blocks != "linear" or problem.net.is_plain)
+            and (takes.blocks != "without functions" or problem.net.is_linear)
             and (takes.ends == "trained" or not problem.net.train_embedding_readout))
 
 
 def has_more_to_say(name: str, problem: tp.Problem) -> bool:
-    """Rules that are no trait: Muon's blocks at infinite depth, and rates in powers of n of other optimizers."""
+    """Rules that are no trait: Muon's blocks at infinite depth, rates in powers of n of other optimizers, and a number of
+    visits where a method takes infinitely many."""
     muon = isinstance(problem.opt, tp.Muon) and problem.net.matrices > 1 and name == "collocation"
-    return muon or not problem.is_mup and not isinstance(problem.opt, tp.SGD)
+    return muon or name == "loop_time" or not problem.is_mup and not isinstance(problem.opt, tp.SGD)
 
 
 def test_methods_take_what_the_table_says() -> None:

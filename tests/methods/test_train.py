@@ -114,7 +114,7 @@ def test_widths_that_are_no_widths_are_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["particle", "", None, 3, np.array(["auto", "dense"])])
 def test_unknown_methods_are_refused(value: Any) -> None:
-    refused(f"method: got {value!r}; expected 'auto', 'coefficients', 'reflection', 'collocation', ",
+    refused(f"method: got {value!r}; expected 'auto', 'coefficients', 'extrapolated', 'loop_time', ",
             method=value)
 
 
@@ -123,8 +123,8 @@ def test_unknown_methods_are_refused(value: Any) -> None:
     ("coefficients", 4, 16, "method: got 'coefficients' with width 16; expected 'dense' and 'conditioned'"),
     ("collocation", tp.oo, 16, "method: got 'collocation' with width 16; expected 'dense' and 'conditioned'"),
     ("dense", 4, tp.oo, "method: got 'dense' with width tp.oo; expected 'dense' and 'conditioned'"),
-    ("collocation", 4, tp.oo, "'collocation' with depth 4; expected 'collocation', 'long_collocation' and 'common_"),
-    ("reflection", tp.oo, tp.oo, "got 'reflection' with depth tp.oo; expected 'collocation', 'long_collocation' and"),
+    ("collocation", 4, tp.oo, "'collocation' with depth 4; expected 'collocation', 'long_collocation', 'extrap"),
+    ("reflection", tp.oo, tp.oo, "got 'reflection' with depth tp.oo; expected 'collocation', 'long_collocation', "),
     ("coefficients", tp.oo, tp.oo, "method: got 'coefficients' with depth tp.oo; expected 'collocation'"),
     ("dense", tp.oo, 16, "with depth tp.oo"),
     ("auto", tp.oo, 16, "with depth tp.oo"),

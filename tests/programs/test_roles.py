@@ -69,7 +69,7 @@ def test_a_layer_is_what_is_called_one() -> None:
 
 
 @pytest.mark.parametrize("roles, said", [
-    ({l: "heads"}, "roles: got 'heads' for l; expected 'clock', 'layer', 'sample', 'position', 'width'"),
+    ({l: "heads"}, "roles: got 'heads' for l; expected 'clock', 'layer', 'visit', 'sample', 'position', 'width'"),
     ({T: "sample"}, "roles: got 'sample' for T, which is the index of no loop and no sum"),
     ({l: "clock"}, "roles: got the clock l; expected the index of one outermost loop"),
     ({l: "clock", t: "clock"}, "roles: got the clock l, t")])

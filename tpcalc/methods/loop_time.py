@@ -16,6 +16,7 @@ from ..results.run import Run
 from ..training.problem import Problem
 from .method import Progress, refusal, require_taken
 from .solution import outputs_alone
+from .takes import WrongSizes
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class LoopTime:
         matrix, trained embedding and readout, and other optimizers than tp.SGD."""
         net = problem.net
         if net.visits != sp.oo:
-            return f"visits: got {net.visits}; method={self.name!r} takes infinitely many; expected tp.oo"
+            return WrongSizes(f"visits: got {net.visits}; method={self.name!r} takes infinitely many; expected tp.oo")
         if net.order != "cycle" or net.inject:
             return (f"order, inject: got {net.order!r} and {net.inject} with infinitely many visits; "
                     f"method={self.name!r} takes 'cycle' and 0")

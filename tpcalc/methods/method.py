@@ -20,7 +20,7 @@ from ..results.run import Run
 from ..width.sizes.verdict import width_verdict
 from .fluctuations import directions_are_sampled
 from .normalized import require_gradients
-from .takes import TAKES, misplaced, not_taken
+from .takes import TAKES, WrongSizes, misplaced, not_taken
 from .undecided import require_decided
 
 Progress = Callable[[int, int], None]
@@ -48,8 +48,8 @@ def refusal(name: str, problem: Problem) -> str | None:
     """Why the table of what methods take has no place for a problem, or None."""
     found = misplaced(name, problem)
     if found is None and problem.net.visits == sp.oo:
-        found = (f"visits: got tp.oo; method={name!r} takes a number of visits; expected one, or 'loop_time' for "
-                 "linear blocks of one matrix")
+        found = WrongSizes(f"visits: got tp.oo; method={name!r} takes a number of visits; expected one, or 'loop_time' "
+                           "for linear blocks of one matrix")
     if found is None and not problem.is_mup and TAKES[name].powers_of_n == "muP":
         found = no_kets(name, problem)
     if found is None:

@@ -53,12 +53,12 @@ TAKES = {
     "collocation": Takes("infinite", "infinite", "kernels", ("linear", "orthogonal"), "one",
                          of_muon="in linear blocks and phi(W x) without a norm"),
     "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
+    "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen"),
+    "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
     "common_draws": Takes("infinite", "infinite"),
     "dense": Takes("finite", "finite", powers_of_n="any"),
     "conditioned": Takes("finite", "finite", spheres="refused"),
     "particles": Takes("finite", "infinite"),
-    "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen"),
-    "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
     "coefficients": Takes("finite", "infinite", "without functions", ("linear",))}
 
 
