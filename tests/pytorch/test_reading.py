@@ -450,3 +450,29 @@ def test_quantised_matrices_are_no_ends() -> None:
 
     with pytest.raises(tp.NotCovered, match="^activations; add in the model: .* ends in parameters; expected branches"):
         tpt.plan(make, dict(depth=2), dict(depth=4))
+
+
+class Reversible(nn.Module):
+    """A stream of two halves, each of which adds a function of the other (RevNet)."""
+
+    def __init__(self, depth: int, n: int = 32) -> None:
+        super().__init__()
+        self.a, self.z = nn.Linear(3, n), nn.Linear(n, 1)
+        self.layers = nn.ModuleList(nn.ModuleList(nn.Sequential(
+            nn.Linear(n // 2, n // 2), nn.ReLU(), nn.Linear(n // 2, n // 2)) for _ in range(2)) for _ in range(depth))
+
+    def forward(self, x: Any) -> Any:
+        x = self.a(x)
+        for f, g in self.layers:
+            one, other = x.chunk(2, -1)
+            one = one + f(other)
+            x = torch.cat([one, other + g(one)], -1)
+        return self.z(x)
+
+
+def test_matrices_of_layers_in_no_branch_are_refused() -> None:
+    """They would keep their settings at any depth."""
+    with pytest.raises(tp.NotCovered, match=r"^\w*mm in layers.0.1.0: changes the stream between layers"):
+        tpt.plan(Reversible, dict(depth=4), dict(depth=16))
+    wider = tpt.plan(Reversible, dict(depth=4), dict(depth=4, n=64))
+    assert wider.entry("layers.0.1.2.weight").power("lr") == "n^(-1)"

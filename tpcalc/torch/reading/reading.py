@@ -201,9 +201,7 @@ def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dic
     counts = _depths(network, other, inside, names)
     branches = tuple(one for stream in network.streams
                      for one in summaries_of_branches(network, stream, inside[stream.index], ends))
-    there = [] if other is None else other.streams
-    streams = tuple(summary_of_stream(network, stream, *counts[stream.index], stream.index < len(there) and (
-        there[stream.index]) or None) for stream in network.streams)
+    streams = tuple(summary_of_stream(network, stream, *counts[stream.index], other) for stream in network.streams)
     widens = any(ratio != 1 for one in growth.values() for ratio in one)
     notes = (HEADS,) if widens and heads_may_grow(network, other) else ()
     return Reading(tuple(found), names, dict(shapes), streams, branches, tuple(claims), notes)

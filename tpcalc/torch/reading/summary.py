@@ -14,6 +14,7 @@ from .kinds_of_ops import PRODUCTS
 from .network import RecordedNetwork
 from .replay import replay
 from .stream import Kind, ResidualStream, StreamBranch
+from .tape import Op
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ def summaries_of_branches(network: RecordedNetwork, stream: ResidualStream, laye
 
 
 def summary_of_stream(network: RecordedNetwork, stream: ResidualStream, base: int, target: int,
-                      other: ResidualStream | None) -> StreamSummary:
-    """A stream as plain data; other: the target's, None where that could not be read."""
+                      deeper: RecordedNetwork | None) -> StreamSummary:
+    """A stream as plain data; deeper: the target, None where that could not be read."""
+    other = None if deeper is None or stream.index >= len(deeper.streams) else deeper.streams[stream.index]
     own = stream.norms + stream.factors
     there = [] if other is None else other.norms + other.factors
     before, after = (Counter(op.name for op in ops) for ops in (own, there))
@@ -84,9 +86,17 @@ def summary_of_stream(network: RecordedNetwork, stream: ResidualStream, base: in
                                  else before[op.name] != after[op.name])]
     learned = [op for op in stream.factors if op.name in PRODUCTS and (
         op.numbers() == [1.0] or any(number in network.graph.made for number in op.inputs))]
+    obstacles = [op for op in more if op not in learned]
+    if deeper is not None and base != target:  # matrices of layers that are in no branch, as of a stream of two halves
+        there = _matrices(deeper, stream.index)
+        obstacles += there if len(there) != len(_matrices(network, stream.index)) else []
     return StreamSummary(stream.index, len(stream.branches), base, target, tuple(op.place for op in stream.norms),
-                         tuple(op.place for op in stream.factors), bool(more),
-                         tuple(op.place for op in more if op not in learned))
+                         tuple(op.place for op in stream.factors), bool(more), tuple(op.place for op in obstacles))
+
+
+def _matrices(network: RecordedNetwork, stream: int) -> list[Op]:
+    """Products with matrices on a stream."""
+    return [use.op for use in network.uses if use.how == "matrix" and network.place(use)[:2] == ("stream", stream)]
 
 
 def _obstacle(network: RecordedNetwork, ends: BranchEnd) -> str:
