@@ -115,7 +115,9 @@ def require_no_positions(problem: Problem, what: str) -> None:
 
 
 def require_one_stream(problem: Problem, what: str) -> None:
-    """Raise ``ValueError`` where outputs are not read from one stream: covariances are those of one."""
+    """Raise ``ValueError`` where outputs are not read from one stream, or layers have a vector of it for every
+    visit: covariances are those of one."""
+    problem.net.require_one_visit(f"{what}: vectors of layers are kept")
     if not problem.net.reads_one_stream:
         raise NotCovered(f"{what}: got {problem.net!r}, of which outputs are known and nothing else, since the "
                          f"readout reads {len(problem.net.streams)} streams; expected a skip with one")

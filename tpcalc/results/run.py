@@ -281,7 +281,8 @@ class Run:
         """What finite width does to the outputs, to leading order: covariances over initializations, biases, cumulants.
 
         For exact readings; found when asked for. Of nonlinear blocks that close on kernels, at infinite depth,
-        covariances are known and nothing else. Raises ``ValueError`` for sampled readings and real networks, and when
+        covariances are known and nothing else. Raises ``ValueError`` for sampled readings and real networks, at finite
+        depth for all but linear networks of one matrix a block, for layers that are visited several times, and when
         asked for what is not known: losses other than the named ones, functions with kinks. Source:
         [tpcalc/finite_width].
         """
@@ -289,6 +290,9 @@ class Run:
             raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
+        net.require_one_visit("fluctuations are known")
+        if self.depth is not None:
+            net.require_plain("run.fluctuations at finite depth", trained_embedding_readout=True)
         if not isinstance(optimizer, SGD):
             raise NotCovered(f"fluctuations: got {optimizer!r}; updates that are no linear functions of gradients "
                              "answer the tilt in ways that are not known; expected a tp.SGD")
@@ -338,7 +342,8 @@ class Run:
         try:
             return at_width(self.fluctuations, outputs, width, probes)
         except NotCovered as unknown:
-            drawn = "" if self.depth is None else "; with seeds networks of the width are drawn"
+            real = self.depth is not None and self.problem.net.visits != sp.oo
+            drawn = "; with seeds networks of the width are drawn" if real else ""
             raise NotCovered(f"{unknown}{drawn}") from None
 
     def initial_weights(self) -> dict[str, np.ndarray]:

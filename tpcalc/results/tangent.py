@@ -37,11 +37,12 @@ def tangent_kernel(run: Run) -> np.ndarray:
     tp.oo the integral is Gauss's, with ever more points until it stays the same to 1e-12.
 
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
-    for any), for a real network that kept only some of its layers, for nonlinear networks of finite depth, and for
-    sampled runs of infinite width. Source: Depthwise Hyperparameter Transfer, (11) to (16) and (128), with frozen
-    embedding and readout [depthwise_transfer/tangent_kernel], for a read-out of the stream itself; where features
-    are read, gradient kernels begin otherwise [depthwise_transfer/last_gradient_kernel]. At initialization it is
-    H_0 G_0 [depthwise_transfer/one_step_finite_depth].
+    for any), for a real network that kept only some of its layers, at finite depth for all but linear networks of one
+    matrix a block, for layers that are visited several times, and for sampled runs of infinite width. Source: Depthwise
+    Hyperparameter Transfer, (11) to (16) and (128), with frozen embedding and readout
+    [depthwise_transfer/tangent_kernel], for a read-out of the stream itself; where features are read, gradient kernels
+    begin otherwise [depthwise_transfer/last_gradient_kernel]. At initialization it is H_0 G_0
+    [depthwise_transfer/one_step_finite_depth].
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
@@ -53,9 +54,10 @@ def tangent_kernel(run: Run) -> np.ndarray:
     task = run.task
     if task.d_out != 1:
         raise NotCovered(f"run: its task has {task.d_out} outputs; the tangent kernel is found for one")
+    run.problem.net.require_one_visit("the tangent kernel of a run is found")
     if not run.linear and run.depth is not None:
-        raise NotCovered("run: got one of nonlinear blocks at finite depth; their tangent kernel is found at "
-                         "depth=tp.oo")
+        raise NotCovered(f"run: got one of {run.problem.net!r} at finite depth; there the tangent kernel is found "
+                         "of linear blocks of one matrix; expected these, or depth=tp.oo")
     if run.width is not None and run.depth is not None and len(run.layer_times) != run.depth + 1:
         raise ValueError(f"run: {len(run.layer_times)} of {run.depth + 1} nodes kept; expected all of them, "
                          "keep_nodes='all'")

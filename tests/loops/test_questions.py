@@ -1,0 +1,48 @@
+"""What is asked of trained loops: answered for layers that are visited several times, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import pytest
+
+import tpcalc as tp
+
+TASK = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5])
+QUESTIONS: dict[str, Callable] = {
+    "forward_covariance": lambda run: run.forward_covariance,
+    "feature_difference": lambda run: run.feature_difference(1, 0, 1),
+    "cross_covariance": lambda run: run.cross_covariance(1, 0, 0, 0, 1, 1),
+    "keep_nodes": lambda run: tp.train(run.problem, keep_nodes="all", method=run.method),
+    "tangent_kernel": tp.theory.tangent_kernel,
+    "fluctuations": lambda run: run.fluctuations,
+}
+
+
+@pytest.mark.parametrize("name", list(QUESTIONS))
+@pytest.mark.parametrize("visits, depth, width, method", [
+    (3, 2, 16, "dense"), (3, 2, 16, "conditioned"), (3, 2, tp.oo, "particles"), (3, 2, tp.oo, "coefficients"),
+    (tp.oo, 2, tp.oo, "loop_time"), (tp.oo, tp.oo, tp.oo, "loop_time")])
+def test_questions_about_layers_are_refused(name: str, visits: int, depth: int, width: int, method: str) -> None:
+    run = tp.train(tp.ResNet(visits=visits), TASK, tp.SGD(1.0), tp.DepthScaling(), depth, width, method)
+    with pytest.raises(tp.NotCovered, match="got 3; |got oo; |got a run by|keep_nodes: got"):
+        QUESTIONS[name](run)
+
+
+@pytest.mark.parametrize("net", [
+    tp.ResNet(visits=4), tp.ResNet(visits=4, inject=1), tp.ResNet(block="mlp"), tp.ResNet(skip=tp.Skip(inject=0.5))],
+    ids=["visits", "inject", "mlp", "skip"])
+def test_only_the_plain_network_has_fluctuations_at_finite_depth(net: tp.ResNet) -> None:
+    """Programs of other linear networks give outputs; the plain network's fluctuations are not theirs."""
+    run = tp.train(net, TASK, tp.SGD(0.5), tp.DepthScaling(), depth=1)
+    with pytest.raises(tp.NotCovered, match="run.fluctuations at finite depth|fluctuations are known"):
+        run.fluctuations
+    with pytest.raises(tp.NotCovered, match="with seeds networks of the width are drawn"):
+        run.at_width(64)
+    assert run.at_width(64, seeds=2).seeds == 2
+
+
+def test_no_network_of_infinitely_many_visits_is_drawn() -> None:
+    run = tp.train(tp.ResNet(visits=tp.oo), TASK, tp.SGD(1.0), tp.DepthScaling(), depth=2)
+    with pytest.raises(tp.NotCovered, match="expected 1$"):
+        run.at_width(64)
