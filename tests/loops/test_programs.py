@@ -47,6 +47,16 @@ def test_a_real_network_is_the_one_written_by_hand(name: str, how: dict, opt: tp
     assert abs(expected[1, 0] - plain.output(run.initial_weights(), inputs[1, 0]).real) > 1e-3  # it has learned
 
 
+def test_what_a_skip_carries_stays_the_embedding() -> None:
+    """x^0 is added by every layer and by every visit, and the second does not change the first."""
+    net = tp.ResNet(visits=3, inject=0.5, skip=tp.Skip(inject=0.25), train_embedding_readout=True)
+    task = tp.Task(INPUTS, TARGETS)
+    run = tp.train(net, task, tp.SGD(0.1), tp.DepthScaling(), depth=2, width=5, method=tp.methods.Dense(seed=3))
+    plain = visited.PlainLoop(visited.linear, 2, 3, inject=0.5, trained=("U", "nV"), skip=0.25)
+    expected = plain.trace(run.initial_weights(), INPUTS[:, None], TARGETS[:, None], 0.1)
+    assert np.allclose(run.outputs[..., 0], expected, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("opt", [tp.Adam(0.2), tp.Lion(0.2), tp.Muon(0.2), tp.NormalizedSGD(0.2)],
                          ids=lambda opt: type(opt).__name__)
 def test_particles_are_wide_networks(opt: tp.Adam) -> None:

@@ -73,8 +73,8 @@ class ResNet(Residual):
         how often the stream goes through every layer, with the same matrices: N times, or ``tp.oo``. In "cycle" order
         layers 1 to L come again and again, in "block" order every layer is visited N times in a row. Branches are
         divided by N, and what a step changes in weights is a mean over visits, so that neither alpha, gamma nor
-        learning rates depend on N. inject: in cycles, every visit of all layers begins by
-        adding inject / N times x^0. Vectors then have a visit c, from 1 to N, before their layer. Source:
+        learning rates depend on N. inject: in cycles, every visit of all layers begins by adding inject / N times x^0
+        to every stream that is read out. Vectors then have a visit c, from 1 to N, before their layer. Source:
         [tpcalc/loops].
     readout:
         what the readout is applied to: "linear", the stream itself, or an activation of it, f = V^T phi(x^L), as

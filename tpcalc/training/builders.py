@@ -120,7 +120,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
 
     trainables = _in_blocks(net, [_trainable(one, parts, over_visits, size_of, whole.sign, layer.starts)
                                   for one, parts in _per_parameter(back.gradients).items()])
-    start_of_all = sp.Add(*(way.of_start(_gradients(stream), sample) for stream, _ in asked))
+    start_of_all = sp.Add(*(way.of_start(stream, _gradients(stream), sample) for stream, _ in asked))
     into_stream, out_of_it = given * start_of_all, signal * read
     reading = Trainable(U, into, mean(into_stream + out_of_it.subs(o, j) if ties else into_stream),
                         scale.step_size("U", L))

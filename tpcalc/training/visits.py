@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Callable, Mapping, Sequence
 
 import sympy as sp
 
@@ -23,7 +23,7 @@ class Way:
 
     first, last: the indices of x^0 and of what the readout reads; before, after: of what a layer acts on and of what it
     makes, as the network writes them; read: of what it acts on, as the program has it; inject: what every visit adds of
-    x^0.
+    x^0 to a stream that is read out. Streams that are not are memories of their own, such as the x^0 of a ``tp.Skip``.
 
     Layers in cycles have x[c - 1, L] go on as x[c, 0]. Where every layer is visited N times in a row, a visit acts on
     x[c - 1, l], and x[N, l - 1] goes on as x[0, l].
@@ -34,7 +34,7 @@ class Way:
     before: Index
     after: Index
     read: Index
-    inject: sp.Expr = sp.Integer(0)
+    inject: Mapping[str, sp.Expr] = field(default_factory=dict)
 
     @classmethod
     def of(cls, net: Network) -> Way:
@@ -42,7 +42,9 @@ class Way:
         if net.visits == 1:
             return cls((sp.Integer(0),), (L,), (l - 1,), (l,), (l - 1,))
         if net.order == "cycle":
-            return cls((sp.Integer(0), L), (VISITS, L), (c, l - 1), (c, l), (c, l - 1), net.inject / VISITS)
+            read_out = [stream.name for stream, weight in zip(net.streams, net.readout_weights) if weight != 0]
+            return cls((sp.Integer(0), L), (VISITS, L), (c, l - 1), (c, l), (c, l - 1),
+                       dict.fromkeys(read_out, net.inject / VISITS))
         return cls((VISITS, sp.Integer(0)), (VISITS, L), (c, l - 1), (c, l), (c - 1, l))
 
     @property
@@ -75,7 +77,8 @@ class Way:
                 ) -> list[Statement]:
         """The statements of all layers; each: loops for statements over what else a sample has."""
         joined = [Assign(stream[(*sample, *self._entered)], stream[(*sample, *self._left)]
-                         + self.inject * stream[(*sample, *self.first)]) for stream in streams] if self.visits else []
+                         + self.inject.get(stream.name, 0) * stream[(*sample, *self.first)])
+                  for stream in streams] if self.visits else []
         return self._looped(layer, each(*joined), False)
 
     def backward(self, layer: Sequence[Statement], gradients: Sequence[Family], sample: Index, each: Each
@@ -85,10 +88,10 @@ class Way:
                   for one in gradients] if self.visits else []
         return self._looped(layer, each(*joined), True)
 
-    def of_start(self, gradient: Family, sample: Index) -> sp.Expr:
+    def of_start(self, stream: Family, gradient: Family, sample: Index) -> sp.Expr:
         """The gradient of x^0, which every visit may have read."""
-        entered = gradient[(*sample, *self._entered)]
-        return gradient[(*sample, *self.first)] + (self.inject * sp.Sum(entered, (c, 1, VISITS)) if self.inject else 0)
+        entered, inject = gradient[(*sample, *self._entered)], self.inject.get(stream.name, 0)
+        return gradient[(*sample, *self.first)] + (inject * sp.Sum(entered, (c, 1, VISITS)) if inject else 0)
 
     @property
     def _in_cycles(self) -> bool:

@@ -35,6 +35,7 @@ class PlainLoop:
     alpha: float = 0.5
     gamma: float = 0.5
     trained: tuple[str, ...] = field(default=())
+    skip: float = 0.0  # times x^0, which every layer adds
 
     @property
     def way(self) -> Iterator[tuple[int, bool]]:
@@ -47,7 +48,7 @@ class PlainLoop:
         start = x = xi * w["U"]
         for layer, begins in self.way:
             x = x + (self.inject / self.visits * start if begins else 0)
-            x = x + self.layers**-self.alpha / self.visits * self.block(x, w, layer)
+            x = x + self.layers**-self.alpha / self.visits * self.block(x, w, layer) + self.skip * start
         return complex(w["nV"] @ x / len(x))
 
     def trace(self, w: Arrays, inputs: np.ndarray, targets: np.ndarray, lr: float, sign: bool = False) -> np.ndarray:
