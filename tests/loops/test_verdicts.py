@@ -105,6 +105,23 @@ def test_wrong_values(given: tuple, said: str) -> None:
 def test_what_is_not_counted_is_refused_by_name() -> None:
     for call, said in ((lambda: tp.classify_visits(sp.sqrt(2), 0), "branch: got"),
                        (lambda: tp.classify_visits(1, 0, tp.ResNet(visits=2, inject=1)), "inject: got 1"),
-                       (lambda: tp.classify_visits(1, 0, opt=tp.Clipped(tp.SGD(), 1.0)), "opt: got Clipped")):
+                       (lambda: tp.classify_visits(1, 0, opt=tp.Clipped(tp.SGD(), 1.0)), "opt: got Clipped"),
+                       (lambda: tp.classify_visits(1, 0, tp.Transformer(tied=True)), "tied: got True"),
+                       (lambda: tp.classify_visits(1, 0, tp.ResNet(train_embedding_readout=True)), "net: got ResNet"),
+                       (lambda: tp.classify_visits(1, 0, tp.ResNet(norm="rms", gains=True), "muon"), "net: got"),
+                       (lambda: tp.classify_visits(0, 0, tp.ResNet("tanh", "mlp")), r"branch: got 0; .*N\^\(3/4\)")):
         with pytest.raises(tp.NotCovered, match=said):
             call()
+
+
+def test_bounds_are_no_exponents() -> None:
+    """Slopes of erf bound gradients, which do not explode: its stream grows like a power, and no more is said."""
+    found = tp.classify_visits(HALF, 0, tp.ResNet("erf", "mlp"), "adam")
+    assert found.exponents == {"x at initialization": HALF} and not found.stable_at_init
+    assert tp.classify_visits(0, 0, tp.ResNet("relu", "mlp")).exponents["x at initialization"] is sp.oo
+
+
+def test_what_is_assumed_is_said() -> None:
+    assumed = tp.classify_visits(1, 0, tp.Transformer(mlp_ratio=4), tp.Adam(eps=0.1)).assumptions
+    assert any("positions" in one for one in assumed) and any("mlp_ratio" in one for one in assumed)
+    assert any("eps" in one for one in assumed) and len(tp.classify_visits(1, 0, opt="adam").assumptions) == 1

@@ -118,6 +118,13 @@ def require_frozen_embedding_readout(net: Judged | Program) -> None:
         net.require_counted()
 
 
+def require_untied(net: Network) -> None:
+    """Raise ``NotCovered`` for a readout that is the embedding."""
+    if net.ties_embedding_readout:
+        raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
+                         "not told from it; expected False")
+
+
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     """The training whose powers of L are those of ``net``'s, each matrix under its own name.
 

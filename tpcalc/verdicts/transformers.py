@@ -16,7 +16,7 @@ from ..programs.made_names import copied_from
 from ..optimizers import SGD
 from ..optimizers.updates import Optimizer
 from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates, by_visits
-from .counted import FromZero, Judged
+from .counted import FromZero, Judged, require_untied
 from .counting import Counting, training_terms
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSize, NetworkSizes, size_of
@@ -35,9 +35,7 @@ def of_transformer(net: Judged, scale: Scaling, opt: Optimizer, updates: int = 1
     leaves nothing of initial matrices, tied embedding and readout, one position alone, attention of a user's own with
     functions that have no rule.
     """
-    if net.ties_embedding_readout:
-        raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
-                         "not told from it; expected False")
+    require_untied(net)
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, same = as_gradient_descent(net, opt, scale, updates)
     descent = DECAYING if linear.weight_decay else SGD()

@@ -14,11 +14,13 @@ from ..errors import NotCovered
 from ..models import ResNet
 from ..models.networks import NETWORKS, Network
 from ..optimizers import SGD
-from ..optimizers.updates import kind_of_updates
+from ..optimizers.clipped import Clipped
 from ..programs.language import Matrix, MatVec
 from ..programs.program import Assign, Program, mapped
 from ..scaling import DepthScaling
-from .counted import counted_program
+from ..training.builders import require_vectors_taken
+from .assumed import by_network
+from .counted import WIDE, counted_program, require_frozen_embedding_readout, require_untied
 from .counting import ALPHA, GAMMA
 from .exponents import region_of
 from .optimized import optimizer_or_default
@@ -28,6 +30,8 @@ SAID = {name: NAMES[name] for name in ("x at initialization", "change of x", "ch
 ASSUMED = ("the depth stays as N grows; what an initial matrix makes at different visits adds up coherently, as what "
            "one matrix makes of vectors that are alike, and so is counted as these vectors are; one input at every "
            "step, embedding and readout are not trained; exponents are those after the first update")
+EPS = "eps is negligible beside gradients"
+SMALL = sp.Rational(1, 4)
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +39,8 @@ class VisitVerdict(Short):
     """What branch multipliers N^-branch and learning rates N^-lr do as the number N of visits grows.
 
     update: the power -update of N of what a step changes in weights, over which all visits have a mean; exponents:
-    powers of N by name, oo for what explodes and -oo for what vanishes; stable_at_init, stable, nontrivial,
+    powers of N by name, oo for what explodes and -oo for what vanishes, without those of which a bound alone is known;
+    stable_at_init, stable, nontrivial,
     feature_learning: flags as of ``tp.classify``, None where undecided; assumptions: what stands for the network.
     """
 
@@ -92,16 +97,33 @@ def classify_visits(branch: Any = 1, lr: Any = 0, net: Network | None = None, op
     if not isinstance(net, Network):
         raise ValueError(f"net: got {short(net)}; expected {NETWORKS}, or None")
     optimizer = optimizer_or_default(opt)
-    if kind_of_updates(optimizer) == "clipped":
+    if isinstance(optimizer, Clipped):
         raise NotCovered(f"opt: got {optimizer!r}; powers of the number of visits are counted without clipping")
+    require_frozen_embedding_readout(net)
+    require_untied(net)
+    require_vectors_taken(net, optimizer, DepthScaling())
     if getattr(net, "inject", 0) != 0:
         raise NotCovered(f"inject: got {net.inject}; powers of the number of visits are counted where visits add "
                          "blocks alone; expected 0")
     update = r + (a - 1 if isinstance(optimizer, SGD) else 0)
-    found = _judged(replace(net.narrow, visits=1, order="cycle"), a, update)  # type: ignore[type-var]
-    values = {name: found.exponents[name] for name in SAID if name in found.exponents}
+    once: Network = replace(net.narrow, visits=1, order="cycle")  # type: ignore[type-var]
+    found = _judged(once, a, update)
+    if a <= 0 and found.exponents["x at initialization"] is sp.oo:
+        _require_explosion(once, a, update)
+    values = {name: found.exponents[name] for name in SAID if name in found.exponents and name not in found.bounds}
+    assumed = (ASSUMED, *(by_network(once) if net.positions else ()), *([WIDE] if net.narrow is not net else ()),
+               *([EPS] if getattr(optimizer, "eps", 0) != 0 else ()))
     return VisitVerdict(a, r, update, type(optimizer).__name__.lower(), values, found.stable_at_init,
-                        found.stable_in_training, found.nontrivial, found.feature_learning)
+                        found.stable_in_training, found.nontrivial, found.feature_learning, assumed)
+
+
+def _require_explosion(net: Network, branch: sp.Expr, update: sp.Expr) -> None:
+    """Raise ``NotCovered`` where layers are said to explode one by one, and smaller branches do not: sums of a layer's
+    parts, such as 1 - tanh(x)^2, are counted apart there, and what they leave of each other is not known."""
+    below = _judged(net, SMALL, update).exponents["x at initialization"]
+    if below is not sp.oo:
+        raise NotCovered(f"branch: got {branch}; which power of N the stream grows like is known where branches become "
+                         f"smaller with N: at branch = {SMALL}, N^({below}); expected a positive power")
 
 
 @lru_cache(maxsize=16)
@@ -124,9 +146,9 @@ def powers_of_visits(net: Network, opt: str) -> tuple[sp.Expr, sp.Expr]:
         except NotCovered:  # which way the stream goes is not known there
             break
         branch = smaller
-    lr = classify_visits(branch, 0, net, opt).exponents["change of f"]
-    found = classify_visits(branch, lr, net, opt)
-    if not (found.stable and found.nontrivial and found.feature_learning):
+    lr = classify_visits(branch, 0, net, opt).exponents.get("change of f", sp.oo)
+    found = classify_visits(branch, lr if lr.is_finite else 0, net, opt)
+    if lr.is_infinite or not (found.stable and found.nontrivial and found.feature_learning):
         raise NotCovered(f"visits: no powers are known for {net!r}, {opt}: {found.name}")
     return -branch, -lr
 

@@ -13,7 +13,7 @@ import sympy as sp
 from ..._checks import short
 from ..._shown import Short
 from ..._text import Aligned
-from ..counted import WIDE, Judged
+from ..counted import WIDE, Judged, require_untied
 from ..optimized import optimizer_or_default
 from ...derivations.printing import latex
 from ...errors import NotCovered
@@ -189,9 +189,7 @@ def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds,
         return Bounds(widths), WidthSettings(widths, optimizer, fixed), ()
     wide = () if net.narrow is net else (WIDE,)
     net = net.narrow
-    if net.positions and net.ties_embedding_readout:
-        raise NotCovered("tied: got True; the first output is of order one then, and what an update changes of it is "
-                         "not told from it; expected False")
+    require_untied(net)
     require_vectors_taken(net, optimizer, DepthScaling())
     bounds = _in_depth(net)
     assert isinstance(bounds.sizes, DepthSizes)
