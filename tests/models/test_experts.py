@@ -137,6 +137,15 @@ def test_experts_learn_the_same_at_infinite_width() -> None:
     assert abs(np.subtract(*together.T).mean()) < 4 * error and abs(together.mean()) > 20 * error
 
 
+def test_experts_of_softmax_are_a_wider_hidden_layer_at_infinite_width() -> None:
+    """In convention B, of all experts active."""
+    method = tp.methods.Particles(samples=8192, batches=8)
+    experts, wide = (tp.train(one, TASK, tp.SGD(0.5), SCALE, 3, method=method) for one in (
+        net(2), tp.ResNet("tanh", "mlp", norm="rms", mlp_ratio=2)))
+    error = experts.error_estimate + wide.error_estimate
+    assert np.abs(experts.outputs - wide.outputs).max() < error < 0.01
+
+
 def test_the_two_conventions_differ_in_what_more_experts_bring() -> None:
     """At the first step <y|y> is 1/k times as large in A, and knows no k in B: f_1 at one layer is proportional."""
     at = {(init, k): tp.train(net(k, init=init), TASK, tp.SGD(0.5), SCALE, 1).outputs[1, 0, 0]
