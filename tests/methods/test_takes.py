@@ -43,8 +43,8 @@ def says_table(name: str, problem: tp.Problem) -> bool:
 
 
 def has_more_to_say(name: str, problem: tp.Problem) -> bool:
-    """Rules that are no trait: Muon's blocks at infinite depth, rates in powers of n of other optimizers, and a number of
-    visits where a method takes infinitely many."""
+    """Rules that are no trait: Muon's blocks at infinite depth, rates in powers of n of other optimizers, and a number
+    of visits where a method takes infinitely many."""
     muon = isinstance(problem.opt, tp.Muon) and problem.net.matrices > 1 and name == "collocation"
     return muon or name == "loop_time" or not problem.is_mup and not isinstance(problem.opt, tp.SGD)
 
