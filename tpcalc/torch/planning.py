@@ -19,6 +19,7 @@ from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..groups.roles import Roles
 from ..scaling import Powers, Scaling
+from ..tune.recipe import named_recipe
 from ..verdicts.visits import powers_of_visits
 from .configurations import is_configuration, of_configuration, two_models
 from .families import PlanFamily, settable_of
@@ -169,9 +170,17 @@ def _of_target(make: Make, base: Config, target: Config, recipe: str | Scaling, 
 
 
 def _of_visits(roles: Roles, recipe: str | Scaling, optimizer: str) -> dict[str, Powers]:
-    """What matrices of layers get for the number of visits, by what moves them, where that number grows."""
+    """What matrices of layers get for the number of visits, by what moves them, where that number grows.
+
+    Raises ``NotCovered`` for recipes that were published for layers that are visited once, and scale something."""
     if all(one.use.visits == 1 for one in roles.parameters):
         return {}
+    entry = named_recipe(recipe)
+    if entry.target is None:
+        if any(one.sizes for one in (entry.powers or {}).values()):
+            raise NotCovered(f"recipe: got {entry.name!r}, which was published for layers that are visited once; "
+                             "expected a recipe that is solved, or 'sp'")
+        return dict.fromkeys(owns_of(optimizer), Powers())
     found = {}
     for own in owns_of(optimizer):
         net = layer_settings(recipe, optimizer, own).net.narrow

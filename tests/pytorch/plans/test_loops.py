@@ -63,6 +63,14 @@ def test_visits_and_depth_are_told_apart() -> None:
         assert all(ours.factor(key) == theirs.factor(key) for key in ("init", "lr", "eps", "weight_decay"))
 
 
+def test_recipes_that_know_nothing_of_visits() -> None:
+    """What scales nothing leaves looped layers as they are; what was published for other networks is refused."""
+    plain = tpt.plan(Loop, dict(visits=2), dict(visits=6), recipe="sp").entry("blocks.0.down.weight")
+    assert plain.factor("init") == plain.factor("lr") == 1
+    with pytest.raises(tp.NotCovered, match="recipe: got 'completep'"):
+        tpt.plan(Loop, dict(visits=2), dict(visits=6), recipe="completep")
+
+
 def test_one_layer_that_is_visited_again_and_again() -> None:
     plan = tpt.plan(Loop, dict(layers=1, visits=4), dict(layers=1, visits=12), forward="multiplier")
     assert plan.multipliers() == {"blocks.0.down": pytest.approx(1 / 3)}
