@@ -13,6 +13,7 @@ from ..errors import Divergence, NotCovered
 from ..interpreters.program_coefficients import read_program_coefficients
 from ..interpreters.training import placed
 from ..programs.language import MatVec
+from ..propagators.training import require_known
 from ..results.run import Run
 from ..training.problem import Problem
 from .depth_orders import depth_orders
@@ -57,7 +58,8 @@ class Extrapolated:
     """Linear networks at infinite width and depth: exact at doubling depths, extrapolated in the powers of 1/L that are
     derived for them.
 
-    tolerance: wanted of ``run.error_estimate``, which is what the last depth changes; depths are added until it is
+    tolerance: wanted of ``run.error_estimate``, which is what the last depth changes, or would if changes fell as those
+    before it did; depths are added until it is
     reached, or until a training makes more than 6,000 products of matrices with vectors, which the notes say then.
     coarsest: the first depth.
 
@@ -91,13 +93,13 @@ class Extrapolated:
         return reason or too_many(self.name, replace(problem, depth=self.coarsest * 2 ** (FEWEST - 1)))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
-        """Train; raises ``Divergence`` where there is no limit, ``NotCovered`` for ``keep_nodes``: outputs alone are
-        extrapolated. progress: called with (depths done, depths at most)."""
+        """Train; raises ``Divergence`` where there is no limit, or no digit of it is found, ``NotCovered`` for
+        ``keep_nodes``: outputs alone are extrapolated. progress: called with (depths done, depths at most)."""
         require_taken(self, problem)
         if keep_nodes is not None:
             raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected None")
         orders, values = depth_orders(problem.net, problem.scale), list[np.ndarray]()
-        limit, error = np.zeros(0), np.inf
+        limit, error, changes = np.zeros(0), np.inf, list[float]()
         for level in range(LEVELS):
             there = replace(problem, depth=self.coarsest * 2**level)
             if too_many(self.name, there) is not None:
@@ -107,10 +109,14 @@ class Extrapolated:
             if progress is not None:
                 progress(level + 1, LEVELS)
             before, limit = limit, np.tensordot(depth_weights(np.array(orders.first(level))), values, axes=(0, 0))
+            if level:
+                changes.append(float(np.max(np.abs(limit - before))))
             if len(values) >= FEWEST:
-                error = float(np.max(np.abs(limit - before)))
+                error = error_of(changes)
                 if error <= self.tolerance:
                     break
+        require_known(error, float(np.max(np.abs(values[-1]))), f"the infinite-depth limit is not found from "
+                      f"{len(values)} depths", "method='common_draws' or a smaller learning rate may help")
         depths = ", ".join(str(self.coarsest * 2**level) for level in range(len(values)))
         powers = ", ".join(f"{power:.3g}" for power in orders.first(len(values) - 1))
         notes: tuple[str, ...] = (f"exact at depths {depths}, extrapolated in the powers {powers} of 1/L",)
@@ -120,3 +126,17 @@ class Extrapolated:
         batch = problem.task.batch
         return outputs_alone(problem, self.name, limit[:, :batch], error,
                              limit[:, batch:] if problem.task.probes is not None else None, (*notes, *orders.notes))
+
+
+def error_of(changes: list[float]) -> float:
+    """How far the last of several limits may be off, from the changes between them: at least two.
+
+    The last change may be small by accident, where corrections cancel. So it counts for at least what the one before it
+    leads to expect, if changes fall as these did.
+
+    >>> error_of([1.0, 0.1, 0.01]), error_of([1.0, 0.5, 0.001])
+    (0.010000000000000002, 0.25)
+    """
+    *_, before, last = changes
+    falls = min(1.0, before / changes[-3]) if len(changes) > 2 and changes[-3] > 0 else 1.0
+    return max(last, before * falls)
