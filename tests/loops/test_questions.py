@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Callable
 
 import pytest
@@ -46,3 +47,20 @@ def test_no_network_of_infinitely_many_visits_is_drawn() -> None:
     run = tp.train(tp.ResNet(visits=tp.oo), TASK, tp.SGD(1.0), tp.DepthScaling(), depth=2)
     with pytest.raises(tp.NotCovered, match="expected 1$"):
         run.at_width(64)
+
+
+@pytest.mark.parametrize("visits, depth", [(3, 2), (tp.oo, 2), (2, tp.oo)])
+def test_saved_runs_of_outputs_alone_are_loaded(visits: int, depth: int, tmp_path: Path) -> None:
+    run = tp.train(tp.ResNet(visits=visits), TASK, tp.SGD(0.5), tp.DepthScaling(), depth=depth)
+    run.save(tmp_path / "run.npz")
+    loaded = tp.Run.load(tmp_path / "run.npz")
+    assert loaded == run and loaded.problem.net == run.problem.net
+
+
+@pytest.mark.parametrize("visits", [0, tp.oo, 1.5])
+def test_only_a_number_of_visits_is_written_out(visits: object) -> None:
+    program = tp.program(tp.ResNet(visits=2), tp.SGD(1.0), tp.DepthScaling())
+    with pytest.raises(ValueError, match="visits: got .*; expected a whole number of at least 1"):
+        tp.theory.visits_apart(program, visits)
+    with pytest.raises(ValueError, match="program: got 3"):
+        tp.theory.visits_apart(3, 2)

@@ -8,6 +8,7 @@ from typing import Iterator
 import sympy as sp
 from sympy.core.symbol import Str
 
+from .._checks import instance, whole_number
 from .indices import VISITS
 from .language import Member
 from .made_names import made_name
@@ -20,7 +21,7 @@ def visits_apart(program: Program, visits: int) -> Program:
 
     So a matrix acts on several vectors in a layer, and no index but layers' runs over layers: recursions and limits of
     infinite depth are derived of this form, at a number of visits. visits: how many, instead of N. A program without
-    visits stays as it is.
+    visits stays as it is. Raises ``ValueError`` for what is no program, and no whole number of at least 1.
 
     >>> import tpcalc as tp
     >>> program = tp.program(tp.ResNet(visits=2), tp.SGD(), tp.DepthScaling(1, 0))
@@ -28,6 +29,8 @@ def visits_apart(program: Program, visits: int) -> Program:
     x(1)[t, l] := x(1)[t, l - 1] + (W[t, l] @ x(1)[t, l - 1])/(2*L)
     x(2)[t, l] := x(2)[t, l - 1] + (W[t, l] @ x(2)[t, l - 1])/(2*L)
     """
+    instance("program", program, Program)
+    visits = whole_number("visits", visits, 1)
     indices = {index for index, role in program.index_roles().items() if role == "visit"}
     if not indices:
         return program

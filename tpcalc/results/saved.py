@@ -184,7 +184,8 @@ def read_arrays(path: Any) -> tuple[dict[str, np.ndarray], Json]:
             _of_type("notes", note, str)
         _require_names("arrays", arrays, ARRAYS, OPTIONAL)
         for name, array in arrays.items():
-            if array.dtype.kind != "f" or not array.size:
+            # runs of which outputs alone are known have no layer times
+            if array.dtype.kind != "f" or not (array.size or name == "layer_times"):
                 raise ValueError(f"{name}: got an array of type {array.dtype} and shape {array.shape}; expected "
                                  "floats")
     return arrays, words
