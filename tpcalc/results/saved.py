@@ -62,8 +62,10 @@ def _written(name: str, value: Any) -> Json:
 
 @singledispatch
 def _number(value: object, name: str) -> Value:
-    """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; sequences, mappings and parts of
-    parts by what is in them."""
+    """Text, flags, floats and whole numbers as they are, tp.oo as a float; exact fractions as ["p/q"]; sequences,
+    mappings and parts of parts by what is in them."""
+    if value is sp.oo:
+        return float("inf")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if KINDS.get(type(value).__name__) is type(value):

@@ -92,13 +92,15 @@ def classify_visits(branch: Any = 1, lr: Any = 0, net: Network | None = None, op
     a, r = exponent("branch", branch), exponent("lr", lr)
     for name, power in (("branch", a), ("lr", r)):
         if not power.is_Rational:
-            raise NotCovered(f"{name}: got {power}; powers of the number of visits are counted at rational numbers")
+            raise NotCovered(f"{name}: got {power}; powers of the number of visits are counted at rational numbers; "
+                             "expected one")
     net = ResNet() if net is None else net
     if not isinstance(net, Network):
         raise ValueError(f"net: got {short(net)}; expected {NETWORKS}, or None")
     optimizer = optimizer_or_default(opt)
     if isinstance(optimizer, Clipped):
-        raise NotCovered(f"opt: got {optimizer!r}; powers of the number of visits are counted without clipping")
+        raise NotCovered(f"opt: got {optimizer!r}; powers of the number of visits are counted without clipping; "
+                         f"expected {optimizer.opt!r}")
     require_frozen_embedding_readout(net)
     require_untied(net)
     require_vectors_taken(net, optimizer, DepthScaling())
