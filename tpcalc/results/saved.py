@@ -36,6 +36,7 @@ PARTS = ("net", "opt", "scale", "depth", "width", "loss")
 WORDS: dict[str, tuple[type | None, ...]] = {
     "method": (str,), "depth": (int, None), "width": (int, None), "notes": (list,), "error_estimate": (float, int),
     "linear": (bool,), "exact": (bool,), "loss": (str,)}
+OF_LAYERS = ("reflection", "collocation", "long_collocation", "dense", "conditioned", "particles")  # methods
 ARRAYS, OPTIONAL = ("inputs", "targets", "outputs", "layer_times"), (
     "probes", "probe_outputs", "standard_error", "bias_bound")
 
@@ -187,7 +188,8 @@ def read_arrays(path: Any) -> tuple[dict[str, np.ndarray], Json]:
         _require_names("arrays", arrays, ARRAYS, OPTIONAL)
         for name, array in arrays.items():
             # runs of which outputs alone are known have no layer times
-            if array.dtype.kind != "f" or not (array.size or name == "layer_times"):
+            none = name == "layer_times" and words["method"] not in OF_LAYERS
+            if array.dtype.kind != "f" or not (array.size or none):
                 raise ValueError(f"{name}: got an array of type {array.dtype} and shape {array.shape}; expected "
                                  "floats")
     return arrays, words
