@@ -6,6 +6,7 @@ divides branches by the number of visits. Takes some minutes on one core. With a
 are kept there and not made again.
 """
 
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -90,7 +91,7 @@ def data(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
 def draw(path: Path, folder: str | None) -> None:
     torch.set_num_threads(1)
     sweep = tpt.transfer(make, loss, data, VISITS, RATES, STEPS, RECIPES, seeds=SEEDS, resume=folder)
-    print(str(sweep).replace("depth", "visits"))
+    print(re.sub(r"\bdepth(s?)\b(?!-)", "visits", str(sweep)))
     base = int(np.argmin(sweep.losses[0, 0].mean(axis=1)))
     print("mean loss of seeds by rate, recipe and visits; inf: a seed diverged")
     for i, recipe in enumerate(sweep.recipes):

@@ -250,8 +250,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
     "Clipped": {"norm": 1.0}, "Stream": {"covariance": np.eye(2), "teacher": [1.0, 0.0]},
     "long_horizon": {"stream": tp.Stream(np.eye(2), [1.0, 0.0])}, "timescale": {"lr": 0.05, "wd": 0.1},
-    "transfer_rule": {"optimizer": "adam"},
-    "MoE": {"experts": 8},
+    "transfer_rule": {"optimizer": "adam"}, "visits_apart": {"visits": 2}, "MoE": {"experts": 8},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
