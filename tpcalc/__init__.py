@@ -34,7 +34,7 @@ HOMES = {
     ".tune.audit": "audit",
     ".tune.visited_recipe": "recipe",
     ".tune.table": "named_recipes",
-    ".verdicts": "classify classify_visits",
+    ".verdicts": "classify",
     ".verdicts.phases": "phase_diagram",
     ".verdicts.wishes": "solve",
     ".width": "meta_principled ntk_exponent web",

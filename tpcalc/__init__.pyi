@@ -31,7 +31,7 @@ from .training.problem import Problem as Problem
 from .tune.audit import audit as audit
 from .tune.visited_recipe import recipe as recipe
 from .tune.table import named_recipes as named_recipes
-from .verdicts import classify as classify, classify_visits as classify_visits
+from .verdicts import classify as classify
 from .verdicts.phases import phase_diagram as phase_diagram
 from .verdicts.wishes import solve as solve
 from .width import meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web

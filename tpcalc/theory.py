@@ -42,4 +42,5 @@ from .studies.attention import attention_kernel as attention_kernel, attention_l
 from .studies.between_layers import GradientCorrelation as GradientCorrelation
 from .studies.between_layers import gradient_correlation as gradient_correlation
 from .studies.dmft import dmft as dmft
+from .verdicts.visits import classify_visits as classify_visits
 from .verdicts.wishes import wish_table as wish_table

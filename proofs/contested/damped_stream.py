@@ -72,7 +72,7 @@ def by_the_undamped(b: float, depth: int) -> np.ndarray:
 
 
 def at_infinite_depth() -> np.ndarray:
-    """The same where b = 1 and L is infinite, by the limit of the undamped network."""
+    """What that is where b = 1 and L is infinite, by the limit of the undamped network."""
     e = float(sp.sqrt(sp.limit(DAMPING.value.subs(B, 1), L, sp.oo)))
     task = tp.Task(INPUTS, [stated(HIGHER, y=y, e=e) for y in TARGETS])
     run = tp.train(tp.ResNet("linear"), task, tp.SGD(stated(LOWER, eta=RATE, e=e)), DEPTH_MUP, depth=tp.oo)

@@ -56,7 +56,7 @@ def stated(equation: Equation, **known: float) -> float:
 
 
 def power(equation: Equation, powers: dict[Any, sp.Expr]) -> sp.Expr:
-    """Of x, where sizes are powers of it."""
+    """The power of x, where sizes are powers of it."""
     return sp.simplify(sp.log(equation.value.subs({size: X**p for size, p in powers.items()})).diff(X) * X)
 
 

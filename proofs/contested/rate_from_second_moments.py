@@ -59,7 +59,7 @@ def at_layers(kind: Any, depth: int) -> list[float]:
 
 
 def stated(kind: Any, depth: int, rate: float = RATE, target: float = TARGET) -> list[float]:
-    """The same by the equation; rate: without the power of L that the scaling has, or a."""
+    """What the equation gives; rate: without the power of L that the scaling has, or a."""
     scale = NETS[kind][1]
     keep, branch = {0: 0.0, 1: 1.0, "damped": (1 - 1 / depth)**0.5}[kind], depth**-float(scale.alpha)
     known = {ETA: rate * branch * depth**-float(scale.gamma), Y: target, L: depth, KEEP: keep, BRANCH: branch}

@@ -38,7 +38,7 @@ class InTheLimit(Identity):
 
 
 def term(j: sp.Expr) -> sp.Expr:
-    """Of the overlap of two loop times."""
+    """A term of the overlap of two loop times."""
     return (C**2 * TAU * OTHER) ** j / sp.factorial(j) ** 2
 
 

@@ -47,14 +47,14 @@ def test_three_visits_are_counted_as_two() -> None:
 def test_branches_over_the_number_of_visits(how: dict, opt: str) -> None:
     """Branches over N, and learning rates that do not depend on it; roots of N grow, rates over N learn nothing."""
     net = tp.ResNet(**how)
-    right = tp.classify_visits(1, 0, net, opt)
+    right = tp.theory.classify_visits(1, 0, net, opt)
     assert right.nontrivial and right.stable and right.feature_learning and set(right.exponents.values()) == {0}
     for branch in (HALF, Fraction(1, 4)):
-        wrong = tp.classify_visits(branch, 0, net, opt)
+        wrong = tp.theory.classify_visits(branch, 0, net, opt)
         grows = wrong.exponents["x at initialization"]
         assert not wrong.stable_at_init and grows == (sp.oo if how["phi"] == "linear" else 1 - branch)
-    assert tp.classify_visits(1, 1, net, opt).exponents["change of f"] == -1
-    assert tp.classify_visits(1, 1, net, opt).nontrivial is False
+    assert tp.theory.classify_visits(1, 1, net, opt).exponents["change of f"] == -1
+    assert tp.theory.classify_visits(1, 1, net, opt).nontrivial is False
 
 
 def measured(net: tp.ResNet, opt: object, branch: Fraction, lr: Fraction, counts: tuple[int, ...], layers: int
@@ -76,7 +76,7 @@ def measured(net: tp.ResNet, opt: object, branch: Fraction, lr: Fraction, counts
     (NETS[2], tp.SignSGD(), 1, HALF)], ids=["sgd", "signs", "smaller branches", "smaller rates"])
 def test_slopes_of_particles(how: dict, opt: object, branch: Fraction, lr: Fraction) -> None:
     net = tp.ResNet(**how)
-    said = tp.classify_visits(branch, lr, net, opt).exponents["change of f"]
+    said = tp.theory.classify_visits(branch, lr, net, opt).exponents["change of f"]
     assert abs(measured(net, opt, branch, lr, (4, 8, 16), 1) - float(said)) < 0.12
 
 
@@ -89,7 +89,7 @@ def test_slopes_of_twenty_drawn_points() -> None:
         opt = (tp.SGD(), tp.SignSGD())[int(rng.integers(2))]
         branch = 1 + Fraction(int(rng.integers(0, 5)), 4)
         lr = Fraction(int(rng.integers(0, 5)), 4)
-        said = tp.classify_visits(branch, lr, net, opt).exponents["change of f"]
+        said = tp.theory.classify_visits(branch, lr, net, opt).exponents["change of f"]
         slope = measured(net, opt, branch, lr, (8, 16, 32), int(rng.integers(1, 4)))
         print(f"{case}: {net.phi}, {type(opt).__name__}, branch {branch}, lr {lr}: {slope:.3f}, said {said}")
         assert abs(slope - float(said)) < 0.1
@@ -99,29 +99,29 @@ def test_slopes_of_twenty_drawn_points() -> None:
                                          ((1, 0, 3), "net: got 3"), ((1, 0, None, 7), "opt: got 7")])
 def test_wrong_values(given: tuple, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        tp.classify_visits(*given)
+        tp.theory.classify_visits(*given)
 
 
 def test_what_is_not_counted_is_refused_by_name() -> None:
-    for call, said in ((lambda: tp.classify_visits(sp.sqrt(2), 0), "branch: got"),
-                       (lambda: tp.classify_visits(1, 0, tp.ResNet(visits=2, inject=1)), "inject: got 1"),
-                       (lambda: tp.classify_visits(1, 0, opt=tp.Clipped(tp.SGD(), 1.0)), "opt: got Clipped"),
-                       (lambda: tp.classify_visits(1, 0, tp.Transformer(tied=True)), "tied: got True"),
-                       (lambda: tp.classify_visits(1, 0, tp.ResNet(train_embedding_readout=True)), "net: got ResNet"),
-                       (lambda: tp.classify_visits(1, 0, tp.ResNet(norm="rms", gains=True), "muon"), "net: got"),
-                       (lambda: tp.classify_visits(0, 0, tp.ResNet("tanh", "mlp")), r"branch: got 0; .*N\^\(3/4\)")):
+    for call, said in ((lambda: tp.theory.classify_visits(sp.sqrt(2), 0), "branch: got"),
+                       (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(visits=2, inject=1)), "inject: got 1"),
+                       (lambda: tp.theory.classify_visits(1, 0, opt=tp.Clipped(tp.SGD(), 1.0)), "opt: got Clipped"),
+                       (lambda: tp.theory.classify_visits(1, 0, tp.Transformer(tied=True)), "tied: got True"),
+                       (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(train_embedding_readout=True)), "net: got ResNet"),
+                       (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(norm="rms", gains=True), "muon"), "net: got"),
+                       (lambda: tp.theory.classify_visits(0, 0, tp.ResNet("tanh", "mlp")), r"branch: got 0; .*N\^\(3/4\)")):
         with pytest.raises(tp.NotCovered, match=said):
             call()
 
 
 def test_bounds_are_no_exponents() -> None:
     """Slopes of erf bound gradients, which do not explode: its stream grows like a power, and no more is said."""
-    found = tp.classify_visits(HALF, 0, tp.ResNet("erf", "mlp"), "adam")
+    found = tp.theory.classify_visits(HALF, 0, tp.ResNet("erf", "mlp"), "adam")
     assert found.exponents == {"x at initialization": HALF} and not found.stable_at_init
-    assert tp.classify_visits(0, 0, tp.ResNet("relu", "mlp")).exponents["x at initialization"] is sp.oo
+    assert tp.theory.classify_visits(0, 0, tp.ResNet("relu", "mlp")).exponents["x at initialization"] is sp.oo
 
 
 def test_what_is_assumed_is_said() -> None:
-    assumed = tp.classify_visits(1, 0, tp.Transformer(mlp_ratio=4), tp.Adam(eps=0.1)).assumptions
+    assumed = tp.theory.classify_visits(1, 0, tp.Transformer(mlp_ratio=4), tp.Adam(eps=0.1)).assumptions
     assert any("positions" in one for one in assumed) and any("mlp_ratio" in one for one in assumed)
-    assert any("eps" in one for one in assumed) and len(tp.classify_visits(1, 0, opt="adam").assumptions) == 1
+    assert any("eps" in one for one in assumed) and len(tp.theory.classify_visits(1, 0, opt="adam").assumptions) == 1

@@ -5,4 +5,3 @@ from .interactions import Interaction as Interaction, interactions as interactio
 from .matrices import MatrixVerdict as MatrixVerdict
 from .network_sizes import NetworkSizes as NetworkSizes
 from .verdict import Verdict as Verdict
-from .visits import classify_visits as classify_visits

@@ -83,10 +83,10 @@ def classify_visits(branch: Any = 1, lr: Any = 0, net: Network | None = None, op
     counted, with the reason. Source: [tpcalc/loops].
 
     >>> import tpcalc as tp
-    >>> print(str(tp.classify_visits(1, 0, tp.ResNet("tanh", "mlp"), "adam")).rpartition("assumed")[0].strip())
+    >>> print(str(tp.theory.classify_visits(1, 0, tp.ResNet("tanh", "mlp"), "adam")).rpartition("assumed")[0].strip())
     branches N^(-1), learning rate N^(0) of adam: does not depend on the number of visits
     x at initialization 1, change of x 1, change of h 1, change of f 1
-    >>> tp.classify_visits(0.5, 0, tp.ResNet("tanh", "mlp")).exponents["x at initialization"]
+    >>> tp.theory.classify_visits(0.5, 0, tp.ResNet("tanh", "mlp")).exponents["x at initialization"]
     1/2
     """
     a, r = exponent("branch", branch), exponent("lr", lr)

@@ -71,7 +71,7 @@ class VisitsInCycles:
         return np.asarray(np.sum(added @ self.weights, axis=(-2, -1)) / self.visits**2)
 
     def _gathered(self, added: np.ndarray, within: np.ndarray) -> np.ndarray:
-        """Of a full cycle all layers; of the one under way those within reach, whichever of the two that is."""
+        """All layers of a full cycle; those within reach of the one under way, whichever of the two that is."""
         full, part = (added @ self.weights)[..., None], added @ within.T
         return (_earlier(_earlier(full, -3), -2) + _earlier(part, -3) + _earlier(part, -2) + part) / self.visits**2
 
