@@ -107,9 +107,9 @@ def test_what_is_not_counted_is_refused_by_name() -> None:
                        (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(visits=2, inject=1)), "inject: got 1"),
                        (lambda: tp.theory.classify_visits(1, 0, opt=tp.Clipped(tp.SGD(), 1.0)), "opt: got Clipped"),
                        (lambda: tp.theory.classify_visits(1, 0, tp.Transformer(tied=True)), "tied: got True"),
-                       (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(train_embedding_readout=True)), "net: got ResNet"),
+                       (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(train_embedding_readout=True)), "net: got"),
                        (lambda: tp.theory.classify_visits(1, 0, tp.ResNet(norm="rms", gains=True), "muon"), "net: got"),
-                       (lambda: tp.theory.classify_visits(0, 0, tp.ResNet("tanh", "mlp")), r"branch: got 0; .*N\^\(3/4\)")):
+                       (lambda: tp.theory.classify_visits(0, 0, tp.ResNet("tanh", "mlp")), "branch: got 0; .*3/4")):
         with pytest.raises(tp.NotCovered, match=said):
             call()
 

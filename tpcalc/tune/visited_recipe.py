@@ -19,9 +19,10 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     of L by role, a ``tp.Parametrization`` of "branch", "*" and "last", are taken as they are. The others are taken as
     published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
     then assumed of the weight decay. visits: how often every layer is visited, with the same matrices, where the base
-    visits it once: the powers of that are counted as ``tp.theory.classify_visits`` does, for recipes that are solved. Raises
-    ``ValueError`` for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L
-    for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
+    visits it once: the powers of that are counted as ``tp.theory.classify_visits`` does, for recipes that are solved.
+    Raises ``ValueError`` for unknown names and optimizers, a depth that is not a whole number, and recipes that no
+    power of L for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others
+    ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
