@@ -204,6 +204,12 @@ def test_options_of_another_kind_are_refused(options: dict, kind: type, said: st
 def test_widths_are_whole_experts_a_whole_number_of_which_acts() -> None:
     with pytest.raises(ValueError, match="width: got 24 for experts of 4 .* expected multiples of 16"):
         tp.train(net(4, share=QUARTER), TASK, tp.SGD(), SCALE, 2, 24)
+    run = tp.train(net(4, share=QUARTER), TASK, tp.SGD(), SCALE, 2, 16)
+    with pytest.raises(ValueError, match="width: got 20 for experts of 4 .* expected multiples of 16"):
+        run.at_width(20, seeds=2)  # of 5 experts: 1.25 would act
+    deep = tp.train(net(4), TASK, tp.SGD(), SCALE, tp.oo)
+    with pytest.raises(ValueError, match="width: got 30 for experts of 4 .* expected multiples of 4"):
+        deep.at_width(30)
     with pytest.raises(ValueError, match="expected one of them"):
         tp.MoE()
     with pytest.raises(ValueError, match="share: got 1/2 with experts=2"):

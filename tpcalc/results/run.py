@@ -318,8 +318,8 @@ class Run:
         nothing is said): ``warning`` says how large the standard error of the mean is at most, ``.error`` has it output
         by output. executor: for these; progress: called with (networks done, seeds).
 
-        Raises ``ValueError`` as ``fluctuations``, for fewer than 2 seeds, and for networks to be drawn at infinite
-        depth; ``Divergence`` where one of them blows up.
+        Raises ``ValueError`` as ``fluctuations``, for widths that the network cannot have, for fewer than 2 seeds, and
+        for networks to be drawn at infinite depth; ``Divergence`` where one of them blows up.
 
         >>> import tpcalc as tp
         >>> task = tp.Task([1, 0.8], [1, -0.7])
@@ -329,6 +329,7 @@ class Run:
         ((2, 1, 1), 8, (2, 1, 1))
         """
         width, probes = _checks.positive_integer("n", n), _checks.flag("probes", probes)
+        self.problem.net.require_width(width)
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
         if seeds is not None or not (self.exact and isinstance(self.problem.opt, SGD)):
