@@ -181,6 +181,14 @@ def test_kernels_know_no_other_sums_over_heads(block: Any, said: str) -> None:
         tp.train(tp.ResNet("tanh", block, norm="rms"), TASK, tp.SGD(0.5), SCALE, tp.oo, method="collocation")
 
 
+@pytest.mark.parametrize("visits", [1, 2])
+@pytest.mark.parametrize("depth", [2, tp.oo])
+def test_quantiles_have_no_kernels(depth: Any, visits: int) -> None:
+    some = tp.ResNet("tanh", tp.MoE(expert_dim=4, share=HALF), norm="rms", visits=visits)
+    with pytest.raises(tp.NotCovered, match=r"quantile_1/2\(s\[t, l\]\) is a quantile of all coordinates"):
+        tp.kernel_fn(some, depth)
+
+
 def test_quantiles_have_no_kets_and_no_infinite_depth() -> None:
     one = net(1, share=HALF)
     for ask in (lambda: tp.kets(tp.program(one, tp.SGD(), SCALE)), lambda: tp.classify(1, 0, one),

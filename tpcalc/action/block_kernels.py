@@ -20,6 +20,7 @@ from ..models import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
 from ..programs.language import HeadSum, Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
+from ..programs.mask import Quantile
 from ..gaussian.overlaps import H, gaussian_mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
@@ -157,6 +158,11 @@ class BlockInterpreter:
         scalar = sp.Dummy("m", real=True)
         self.scalars[scalar] = self.mean(self.read(value.args[0]))
         return scalar
+
+    @_read.register(Quantile)
+    def _of_population(self, value: Quantile) -> sp.Expr:
+        raise self.refusal(f"{value} is a quantile of all coordinates, and no function of overlaps that is known here; "
+                           "expected nothing chosen by one")
 
     @_read.register(HeadSum)
     def _of_heads(self, value: HeadSum) -> sp.Expr:
