@@ -107,6 +107,23 @@ def test_directions_of_gradients_that_vanish_are_refused(opt: object) -> None:
         tp.classify(1, 0, net(), opt)
 
 
+@pytest.mark.parametrize("opt", ["adam", "signsgd", "lion", tp.Adam(eps=0.1)])
+def test_so_they_are_in_powers_of_visits(opt: object) -> None:
+    """With descent the verdict is that of a block, and says what is assumed of gates."""
+    with pytest.raises(tp.NotCovered, match="opt: got .* for R_1, R_2, which read numbers off vectors"):
+        tp.classify_visits(1, 0, net(), opt)
+    found = tp.classify_visits(1, 0, net())
+    assert found.exponents == tp.classify_visits(1, 0, tp.ResNet("tanh", "mlp", norm="rms")).exponents
+    assert GATES in found.assumptions
+
+
+def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
+    """Their logits are Gaussian, and do not begin at 0; their routers, rows of a matrix, have directions."""
+    growing = tp.ResNet("tanh", tp.MoE(expert_dim=1), norm="rms")
+    assert GATES not in tp.classify(HALF, HALF, growing).assumptions
+    assert tp.classify_visits(1, 0, growing, "adam").name == "does not depend on the number of visits"
+
+
 def test_choices_and_many_experts_are_refused() -> None:
     with pytest.raises(tp.NotCovered, match="experts: got MoE.* has a choice in it"):
         tp.classify(1, 0, tp.ResNet("tanh", tp.MoE(4, active=2), norm="rms"))

@@ -22,7 +22,7 @@ from ..programs.program import Program
 from ..optimizers.updates import Optimizer, unclipped
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates, by_visits
-from .counted import GATES, WIDE, BranchesApart, FromZero, apart_of, require_frozen_embedding_readout
+from .counted import WIDE, BranchesApart, FromZero, apart_of, by_gates, require_frozen_embedding_readout
 from .counting import OwnLayers, training_terms
 from .exponents import in_every_depth, region_of
 from .matrices import MatrixVerdicts
@@ -141,8 +141,7 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         if said == str(error) and (net.is_usual or repr(net) in said):
             raise
         raise NotCovered(said if repr(net) in said else f"net: got {net!r}; {said}") from None
-    if net.experts:
-        found = replace(found, assumptions=(GATES, *found.assumptions))
+    found = replace(found, assumptions=(*by_gates(net), *found.assumptions))
     gamma = scale.gamma if isinstance(scale, DepthScaling) else None
     return found if inside is optimizer else replace(found, gamma=gamma, assumptions=(*found.assumptions, CLIPPED))
 

@@ -216,6 +216,11 @@ def with_linear_gates(net: Judged) -> Any:
     return replace(net, mlp=Weighing(net.mlp)) if isinstance(net, Transformer) and callable(net.mlp) else net
 
 
+def by_gates(net: Judged) -> tuple[str, ...]:
+    """What is assumed of gates: that they are linear, where a fixed number of experts has them."""
+    return (GATES,) if any(one.experts is not None for one in net.experts) else ()
+
+
 @dataclass(frozen=True)
 class Weighing:
     """A block whose mixtures of experts have linear gates; its name is the block's."""

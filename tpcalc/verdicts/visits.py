@@ -20,7 +20,7 @@ from ..programs.program import Assign, Program, mapped
 from ..scaling import DepthScaling
 from ..training.builders import require_vectors_taken
 from .assumed import by_network
-from .counted import WIDE, counted_program, require_frozen_embedding_readout, require_untied
+from .counted import WIDE, by_gates, counted_program, require_frozen_embedding_readout, require_untied
 from .counting import ALPHA, GAMMA
 from .exponents import region_of
 from .optimized import optimizer_or_default
@@ -104,6 +104,10 @@ def classify_visits(branch: Any = 1, lr: Any = 0, net: Network | None = None, op
     require_frozen_embedding_readout(net)
     require_untied(net)
     require_vectors_taken(net, optimizer, DepthScaling())
+    if net.readouts_of_block and not isinstance(optimizer, SGD):
+        raise NotCovered(f"opt: got {short(optimizer)} for {', '.join(net.readouts_of_block)}, which read numbers off "
+                         "vectors; their first gradients vanish at infinite width, and with them sizes of first steps "
+                         "are not known; expected a tp.SGD")
     if getattr(net, "inject", 0) != 0:
         raise NotCovered(f"inject: got {net.inject}; powers of the number of visits are counted where visits add "
                          "blocks alone; expected 0")
@@ -113,8 +117,8 @@ def classify_visits(branch: Any = 1, lr: Any = 0, net: Network | None = None, op
     if a <= 0 and found.exponents["x at initialization"] is sp.oo:
         _require_explosion(once, a, update)
     values = {name: found.exponents[name] for name in SAID if name in found.exponents and name not in found.bounds}
-    assumed = (ASSUMED, *(by_network(once) if net.positions else ()), *([WIDE] if net.narrow is not net else ()),
-               *([EPS] if getattr(optimizer, "eps", 0) != 0 else ()))
+    assumed = (ASSUMED, *by_gates(once), *(by_network(once) if net.positions else ()),
+               *([WIDE] if net.narrow is not net else ()), *([EPS] if getattr(optimizer, "eps", 0) != 0 else ()))
     return VisitVerdict(a, r, update, type(optimizer).__name__.lower(), values, found.stable_at_init,
                         found.stable_in_training, found.nontrivial, found.feature_learning, assumed)
 
