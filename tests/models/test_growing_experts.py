@@ -53,6 +53,24 @@ def test_transformers_and_residual_networks_train_as_plain_arrays_do(size: int, 
         assert np.abs(run.outputs.reshape(found.shape) - found).max() < 1e-10
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_they_stand_under_post_norms_and_inside_of_experts(inside: bool) -> None:
+    """Outputs before training, by hand; names of the mixture are its own."""
+    block = tp.MoE(expert_dim=2, share=HALF)
+    one = tp.ResNet("tanh", tp.MoE(2, gate="sigmoid", expert=block) if inside else block, norm="rms",
+                    norm_position="post")
+    run = tp.train(one, TASK, tp.SGD(RATE), tp.DepthScaling(ALPHA, GAMMA), 1, WIDTH, method="dense", seed=3)
+    w = run.initial_weights()
+    x, added = TASK.inputs[0, 0, 0] * w["U"], np.zeros(WIDTH)
+    for e in ("_1", "_2") if inside else ("",):
+        s = (w["Wr" + e][0] @ x)[::2]
+        gate = np.repeat((s >= np.sort(s)[2]) / (1 + np.exp(-s)), 2)
+        weight = 1 / (1 + np.exp(-np.mean(w["R" + e][0] * x))) if inside else np.sqrt(2)
+        added += weight * w["W2" + e][0] @ (gate * np.tanh(w["W1" + e][0] @ x))
+    x = x + added
+    assert run.outputs[0, 0, 0] == pytest.approx(np.mean(w["nV"] * x) / np.sqrt(np.mean(x**2)), abs=1e-12)
+
+
 def test_a_quantile_is_midway_to_the_next_number() -> None:
     s, y = (Family(Vector, name)() for name in "sy")
     values = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 0.0])
@@ -185,7 +203,7 @@ def test_kernels_know_no_other_sums_over_heads(block: Any, said: str) -> None:
 @pytest.mark.parametrize("depth", [2, tp.oo])
 def test_quantiles_have_no_kernels(depth: Any, visits: int) -> None:
     some = tp.ResNet("tanh", tp.MoE(expert_dim=4, share=HALF), norm="rms", visits=visits)
-    with pytest.raises(tp.NotCovered, match=r"quantile_1/2\(s\[t, l\]\) is a quantile of all coordinates"):
+    with pytest.raises(tp.NotCovered, match=r"quantile_1/2\(logit\[t, l\]\) is a quantile of all coordinates"):
         tp.kernel_fn(some, depth)
 
 
