@@ -9,7 +9,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.limits.trained_vectors import with_moves
-from tpcalc.verdicts.counted import GATES, counted_program
+from tpcalc.verdicts.counted import GATES, GROUPS, counted_program
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 TASK = tp.Task([1, 0.8, 0.9, 0.7], [1, -0.7, 0.5, 0.9])
@@ -120,7 +120,14 @@ def test_so_they_are_in_powers_of_visits(opt: object) -> None:
 def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
     """Their logits are Gaussian, and do not begin at 0; their routers, rows of a matrix, have directions."""
     growing = tp.ResNet("tanh", tp.MoE(expert_dim=1), norm="rms")
-    assert GATES not in tp.classify(HALF, HALF, growing).assumptions
+    alone = tp.classify(HALF, HALF, growing)
+    assert not {GATES, GROUPS} & set(alone.assumptions)
+    block = tp.MoE(expert_dim=4)
+    for one in (tp.ResNet("tanh", block, norm="rms"), tp.Transformer(phi="tanh", mlp=block)):
+        found = tp.classify(HALF, HALF, one)
+        assert GROUPS in found.assumptions and GATES not in found.assumptions
+        assert {name: found.matrices[name].name for name in alone.matrices} == {
+            name: of.name for name, of in alone.matrices.items()}
     assert tp.classify_visits(1, 0, growing, "adam").name == "does not depend on the number of visits"
 
 

@@ -201,7 +201,8 @@ class MoE:
         """Experts that are groups of coordinates, each of which has the gate of its group."""
         assert self.expert_dim is not None
         route = b.let("route", MatVec(b.weights("Wr"), b.x))
-        s = b.let("logit", HeadSum(route, self.expert_dim, first_read=True))
+        size = self.expert_dim if b.weigh is None else 1  # powers of L know no other
+        s = b.let("logit", HeadSum(route, size, first_read=True))
         gate = 1 / (1 + sp.exp(-s))
         if self.share != 1:
             gate *= Mask(s - b.let_scalar("level", Quantile(s, self.share)))

@@ -52,6 +52,7 @@ NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all
 # And of mixtures of experts.
 GATES = ("gates are linear in logits, which begin at 0, as long as these do not grow beyond order one; routers that "
          "start as 0 stand for those that are drawn")
+GROUPS = "experts of one coordinate stand for all expert_dim that stay as L grows"
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,7 +205,8 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
 
 
 def with_linear_gates(net: Judged) -> Any:
-    """The network with gates of mixtures of experts that are linear in logits; itself where it has none.
+    """The network with gates of mixtures of experts that are linear in logits, and of experts that grow in number with
+    one gate a coordinate; itself where it has none.
 
     Raises ``NotCovered`` where fewer experts are active than there are: fluctuations of real networks choose.
     """
@@ -217,8 +219,11 @@ def with_linear_gates(net: Judged) -> Any:
 
 
 def by_gates(net: Judged) -> tuple[str, ...]:
-    """What is assumed of gates: that they are linear, where a fixed number of experts has them."""
-    return (GATES,) if any(one.experts is not None for one in net.experts) else ()
+    """What is assumed of gates: that they are linear, where a fixed number of experts has them, and that a growing
+    number has them coordinate by coordinate."""
+    fixed, wide = (any(one.expert_dim is None for one in net.experts),
+                   any((one.expert_dim or 1) > 1 for one in net.experts))
+    return (*[GATES] * fixed, *[GROUPS] * wide)
 
 
 @dataclass(frozen=True)
