@@ -128,6 +128,7 @@ def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
         assert GROUPS in found.assumptions and GATES not in found.assumptions
         assert {name: found.matrices[name].name for name in alone.matrices} == {
             name: of.name for name, of in alone.matrices.items()}
+    assert GROUPS in tp.solve(net=tp.ResNet("tanh", block, norm="rms")).assumed
     assert tp.classify_visits(1, 0, growing, "adam").name == "does not depend on the number of visits"
 
 

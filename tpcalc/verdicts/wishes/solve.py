@@ -13,7 +13,7 @@ import sympy as sp
 from ..._checks import short
 from ..._shown import Short
 from ..._text import Aligned
-from ..counted import WIDE, Judged, require_untied
+from ..counted import WIDE, Judged, by_gates, require_untied
 from ..optimized import optimizer_or_default
 from ...derivations.printing import latex
 from ...errors import NotCovered
@@ -146,7 +146,7 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     ((), ['stable', 'diverse', 'complete'])
     """
     wished = wishes(want)
-    bounds, settings, wide = _asked(ResNet() if net is None else net, opt, fixed)
+    bounds, settings, stands_in = _asked(ResNet() if net is None else net, opt, fixed)
     sizes = bounds.sizes
     for wish in wished:
         if not wish.is_counted(sizes):
@@ -168,7 +168,7 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
         reasons.update(why)
     exponents = tuple(_region(pieces, piece.part) for piece in found)
     regimes = [piece.regime for piece in found] or settings.regimes
-    assumed = dict.fromkeys([*settings.assumed, *(one for regime in regimes for one in regime.said), *wide])
+    assumed = dict.fromkeys([*settings.assumed, *(one for regime in regimes for one in regime.said), *stands_in])
     return SolvedPowers(title, names, settings.free, tuple(sizes.symbols), tuple(region), exponents,
                         None if answer is None else settings.recipe(answer[1]),
                         {} if answer is None else _set_to(settings, *answer), reasons, conflict, tuple(assumed),
@@ -187,13 +187,13 @@ def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds,
     if isinstance(net, Perceptron):
         widths = WidthSizes(net, optimizer)
         return Bounds(widths), WidthSettings(widths, optimizer, fixed), ()
-    wide = () if net.narrow is net else (WIDE,)
+    stands_in = (*by_gates(net), *([WIDE] if net.narrow is not net else ()))
     net = net.narrow
     require_untied(net)
     require_vectors_taken(net, optimizer, DepthScaling())
     bounds = _in_depth(net)
     assert isinstance(bounds.sizes, DepthSizes)
-    return bounds, DepthSettings(bounds.sizes, optimizer, fixed), wide
+    return bounds, DepthSettings(bounds.sizes, optimizer, fixed), stands_in
 
 
 @lru_cache(maxsize=4)
