@@ -165,11 +165,12 @@ class Repeated(Net):
         return self.head(x)
 
 
-def test_one_block_that_is_applied_several_times_is_trained_as_it_is_made() -> None:
-    found = tpt.transfer(lambda depth: Repeated(depth), product, normal, [2, 4], [1e-3], 2, ["sp"])
-    assert np.isfinite(found.losses).all()
-    with pytest.raises(tp.NotCovered):
-        tpt.transfer(lambda depth: Repeated(depth), product, normal, [2, 4], [1e-3], 2, ["depth-mup"])
+def test_one_block_that_is_applied_several_times_is_trained_as_it_is_made_or_planned() -> None:
+    """Plans know visits of one block; what was published for layers of their own does not."""
+    found = tpt.transfer(lambda depth: Repeated(depth), product, normal, [2, 4], [1e-3], 2, ["sp", "depth-mup"])
+    assert np.isfinite(found.losses).all() and found.losses[0, 1, 0, 0] != found.losses[1, 1, 0, 0]
+    with pytest.raises(tp.NotCovered, match="visited once"):
+        tpt.transfer(lambda depth: Repeated(depth), product, normal, [2, 4], [1e-3], 2, ["completep"])
 
 
 def test_a_loss_that_is_negative_for_another_seed_is_refused() -> None:
