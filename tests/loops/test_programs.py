@@ -110,7 +110,7 @@ def test_infinite_depth_is_derived_and_extrapolated() -> None:
     assert np.allclose(solved.outputs[1:], (1.44595408, .09239479, -.20729959), rtol=0, atol=6e-9)
     run = tp.train(tp.ResNet(visits=2), TASK, tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
     off = float(np.max(np.abs(run.outputs.ravel() - solved.outputs)))
-    assert run.method == "extrapolated" and off <= run.error_estimate < 1e-6
+    assert run.method == "extrapolated" and off <= run.error_estimate < 1e-5
 
 
 @pytest.mark.parametrize("net", [tp.ResNet("linear", "mlp", visits=2), tp.ResNet(skip=tp.Skip(keep=sp.Rational(9, 10))),
@@ -158,5 +158,5 @@ def test_what_is_not_known_of_loops_is_refused_by_name() -> None:
                  lambda: tp.train(tp.ResNet(visits=tp.oo, order="block"), TASK, tp.SGD(), scale, depth=2),
                  lambda: tp.train(net, TASK, tp.SGD(), scale, depth=2, method="reflection"),
                  lambda: tp.train(net, TASK, tp.SGD(), scale, depth=tp.oo, method="collocation")):
-        with pytest.raises(tp.NotCovered, match="visits: got|order, inject: got"):
+        with pytest.raises(tp.NotCovered, match="visits: got|order, inject: got|net: got"):
             call()
