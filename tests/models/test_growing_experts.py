@@ -80,17 +80,17 @@ def test_a_quantile_is_midway_to_the_next_number(namespace: str) -> None:
     assert [arrays.quantile(arrays.asarray(values), share) for share in (1 / 3, 1 / 2, 0.4)] == [3.5, 2.5, 3.5]
     rows = arrays.numpy(arrays.quantile(arrays.asarray(np.stack([values, 2 * values])), 1 / 6))
     assert rows.tolist() == [4.5, 9.0]
-with pytest.raises(tp.NotCovered, match="a share of 0.1 of 6 coordinates, none of them"):
-    Arrays("numpy").quantile(values, 0.1)
-for share in (0, 1, 2, sp.Symbol("a")):
-    with pytest.raises(ValueError, match="expected a number between 0 and 1"):
-        Quantile(s, share)
-with pytest.raises(TypeError, match="has no coordinates"):
-    Quantile(sp.Integer(1), QUARTER)
-with pytest.raises(tp.NotCovered, match="a quantile has no derivative here"):
-    sp.diff(Quantile(sp.Symbol("a") * s, QUARTER), sp.Symbol("a"))
-program = tp.Program("one", (s,), (), (), (tp.theory.Assign(y, Mask(s - Quantile(s, QUARTER))),), ())
-assert run_program(program, {}, width=64).vectors[y].sum() == 16
+    with pytest.raises(tp.NotCovered, match="a share of 0.1 of 6 coordinates, none of them"):
+        Arrays("numpy").quantile(values, 0.1)
+    for share in (0, 1, 2, sp.Symbol("a")):
+        with pytest.raises(ValueError, match="expected a number between 0 and 1"):
+            Quantile(s, share)
+    with pytest.raises(TypeError, match="has no coordinates"):
+        Quantile(sp.Integer(1), QUARTER)
+    with pytest.raises(tp.NotCovered, match="a quantile has no derivative here"):
+        sp.diff(Quantile(sp.Symbol("a") * s, QUARTER), sp.Symbol("a"))
+    program = tp.Program("one", (s,), (), (), (tp.theory.Assign(y, Mask(s - Quantile(s, QUARTER))),), ())
+    assert run_program(program, {}, width=64).vectors[y].sum() == 16
 
 
 def test_a_population_has_the_numbers_of_a_block_written_by_hand() -> None:
