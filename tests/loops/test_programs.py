@@ -128,6 +128,24 @@ def test_linear_networks_of_any_make_are_exact(net: tp.ResNet) -> None:
         assert np.max(np.abs(one - other)) < 2 * sampled.error_estimate
 
 
+@pytest.mark.parametrize("net", [tp.ResNet("linear", "mlp"), tp.ResNet(skip=tp.Skip(keep=sp.Rational(9, 10)))],
+                         ids=["mlp", "skip"])
+def test_covariances_of_linear_networks_of_any_make(net: tp.ResNet) -> None:
+    """Of the stream and of its gradients at all layers, kept or found when asked for; inputs stand at the first one."""
+    task = tp.Task(INPUTS.reshape(2, 2, 1), TARGETS.reshape(2, 2, 1))
+    problem = tp.Problem(net, task, tp.SGD(0.3), tp.DepthScaling(), depth=3)
+    exact, kept = tp.train(problem), tp.train(problem, keep_nodes=[0.0, 1.0])
+    sampled = tp.train(problem, method=tp.methods.Particles(samples=2**13))
+    assert exact.method == kept.method == "coefficients"
+    for one, other in ((exact.forward_covariance, sampled.forward_covariance),
+                       (exact.backward_covariance, sampled.backward_covariance)):
+        assert one.shape == (4, 4, 4) and np.max(np.abs(one - other)) < 0.02 and np.max(np.abs(one[1] - one[0])) > 0.03
+    assert np.allclose(exact.forward_covariance[0], np.outer(INPUTS, INPUTS), atol=1e-12)
+    assert np.allclose(kept.forward_covariance, exact.forward_covariance[[0, -1]], atol=1e-12)
+    with pytest.raises(tp.NotCovered, match="gamma: its kets were read from its program"):
+        tp.train(net, TASK, tp.SGD(0.3), tp.DepthScaling(), depth=2).gamma(1, 0, 0, 0, 0.5, 0.5)
+
+
 def test_a_transformer_at_first_is_one_of_copied_layers() -> None:
     task = tp.Sequences(np.random.default_rng(0).normal(size=(1, 1, 2, 1)), np.zeros((1, 1, 2, 1)))
     net = dict(heads=2, head_dim=3, positions=2, norm="rms")

@@ -17,7 +17,7 @@ from ..scaling import DepthScaling
 from ..training.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
-from .linear_programs import products_of, read_outputs, too_many
+from .linear_programs import ProgramDetails, knows_stream, outputs_of, products_of, read_program, too_many
 from .method import Progress, reason_of, refusal, require_taken, wanted_times
 from .solution import outputs_alone, solution
 
@@ -26,7 +26,7 @@ from .solution import outputs_alone, solution
 class Coefficients:
     """Linear networks at finite depth and infinite width, exactly and slowly: time T^3 L^2. Never taken by "auto"
     where reflection is, which answers alike. Networks of other linear blocks, skips or visits are read from their
-    programs, at most 6,000 products of matrices with vectors; of these outputs alone are known.
+    programs, at most 6,000 products of matrices with vectors; of several visits or streams outputs alone are known.
 
     generated: whether the recursion is the one derived from the problem's program and compiled, with nothing written by
     hand. It answers alike, up to rounding; its first run for a shape of problem compiles for about ten seconds, which
@@ -70,15 +70,24 @@ class Coefficients:
                    details=solution(self, problem, found.outputs, times, kept), problem=problem)
 
     def _of_program(self, problem: Problem, keep_nodes: KeptNodes) -> Run:
-        if keep_nodes is not None:
+        if keep_nodes is not None and not knows_stream(problem):
             raise NotCovered(f"keep_nodes: got {keep_nodes!r} for {problem.net!r}; method={self.name!r} knows outputs "
-                             "alone of other networks than those of one matrix a block, visited once; expected None")
-        outputs, probes = read_outputs(problem)
+                             "alone of layers that are visited several times, and of several streams; expected None")
+        assert problem.layers is not None
+        found = read_program(problem)
+        outputs, probes = outputs_of(problem, found)
         round_off = np.finfo(float).eps * products_of(problem) * max(1.0, float(np.max(np.abs(outputs))))
-        return replace(outputs_alone(problem, self.name, outputs, round_off, probes), exact=True)
+        run = replace(outputs_alone(problem, self.name, outputs, round_off, probes), exact=True)
+        if not knows_stream(problem):
+            return run
+        times = or_all_layers(wanted_times(keep_nodes, problem), problem.layers)
+        kept = None if keep_nodes is None else ProgramDetails.of(problem, found, times)
+        return replace(run, layer_times=times, details=solution(self, problem, outputs, times, kept))
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The coefficients of all nodes, by training once more."""
+        if not _is_one_matrix(problem):
+            return ProgramDetails.of(problem, read_program(problem), layer_times)
         return CoefficientDetails(self._read(problem, None))
 
     def _read(self, problem: Problem, progress: Progress | None) -> Record:

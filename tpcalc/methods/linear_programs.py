@@ -10,10 +10,12 @@ import numpy as np
 from .._types import KeptNodes
 from .. import _checks
 from ..errors import Divergence, NotCovered
-from ..interpreters.program_coefficients import read_program_coefficients
-from ..interpreters.training import placed
+from ..interpreters.program_coefficients import ProgramCoefficients, read_program_coefficients
+from ..interpreters.training import DenseRecord, placed
+from ..programs.blocks import vector
 from ..programs.language import MatVec
 from ..propagators.training import require_known
+from ..results.details import DenseDetails, nearest_nodes
 from ..results.run import Run
 from ..training.problem import Problem
 from .depth_orders import depth_orders
@@ -44,13 +46,46 @@ def too_many(name: str, problem: Problem) -> str | None:
         f"products of matrices with vectors; method={name!r} holds the square of that, and takes at most {MOST}")
 
 
-def read_outputs(problem: Problem) -> tuple[np.ndarray, np.ndarray | None]:
-    """Outputs of the batch and of the probes at infinite width, exactly, from the program of the training."""
+def read_program(problem: Problem) -> ProgramCoefficients:
+    """The program of the training at infinite width, exactly."""
     job = training(problem)
-    found = placed(lambda: read_program_coefficients(job.program(), job.sizes(), job.data(), job.task.loss), job.depth)
+    found: ProgramCoefficients = placed(lambda: read_program_coefficients(
+        job.program(), job.sizes(), job.data(), job.task.loss), job.depth)
+    return found
+
+
+def outputs_of(problem: Problem, found: ProgramCoefficients) -> tuple[np.ndarray, np.ndarray | None]:
+    """Outputs of the batch and of the probes."""
+    job = training(problem)
     values = {one.indices: float(value) for one, value in found.scalars.items() if one.name == "f"}
     ordered = sorted(values, key=lambda indices: tuple(map(int, indices)))
     return job.outputs(np.array([values[indices] for indices in ordered]))
+
+
+class ProgramDetails(DenseDetails):
+    """Covariances of a stream that was read from a program: vectors whose averages over coordinates they are."""
+
+    why = "its kets were read from its program; expected a network of one matrix a block, visited once"
+
+    @classmethod
+    def of(cls, problem: Problem, found: ProgramCoefficients, layer_times: np.ndarray) -> ProgramDetails:
+        job = training(problem)
+        nodes, task = nearest_nodes(layer_times, job.depth), problem.task
+        rows = [(t, *((i,) if job.batched else ())) for t in range(task.steps) for i in range(task.batch)]
+
+        def averaged(name: str) -> np.ndarray:
+            kets = np.array([found.ket(vector(name)[(*row, int(node))]) for node in nodes for row in rows])
+            values, turned = np.linalg.eigh(kets @ found.covariance @ kets.T)
+            roots = turned * np.sqrt(np.maximum(values, 0.0) * len(values))
+            return roots.reshape(len(nodes), len(rows), len(values))
+
+        outputs, probes = outputs_of(problem, found)
+        return cls(DenseRecord(outputs, probes, averaged("x"), averaged("dx"), 0.0), nodes, job.depth)
+
+
+def knows_stream(problem: Problem) -> bool:
+    """Is there one stream that goes through every layer once, of which covariances are?"""
+    return problem.net.visits == 1 and problem.net.reads_one_stream and len(problem.net.streams) == 1
 
 
 @dataclass(frozen=True)
@@ -104,7 +139,7 @@ class Extrapolated:
             there = replace(problem, depth=self.coarsest * 2**level)
             if too_many(self.name, there) is not None:
                 break
-            outputs, probes = read_outputs(there)
+            outputs, probes = outputs_of(there, read_program(there))
             values.append(outputs if probes is None else np.concatenate([outputs, probes], axis=1))
             if progress is not None:
                 progress(level + 1, LEVELS)

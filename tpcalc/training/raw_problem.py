@@ -92,6 +92,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     """
     for name, value, kind in (("scaling", scaling, DepthwiseScaling), ("net", net, ResNet), ("task", task, Task)):
         _checks.instance(name, value, kind)
+    net.require_one_visit("the source's networks are known")
     if not net.is_usual:
         raise NotCovered(f"net: got {net!r}; the source's blocks act on the stream or its norm, and add to it; "
                          "expected norm_position='pre', norm_scale=1, gains=False and skip=None")
