@@ -68,4 +68,4 @@ def test_only_a_number_of_visits_is_written_out(visits: object) -> None:
 
 def test_networks_of_the_source_are_visited_once() -> None:
     with pytest.raises(tp.NotCovered, match="visits: got 2; the source's networks are known"):
-        tp.theory.raw_problem(tp.theory.DepthwiseScaling(), tp.ResNet("tanh", "mlp", visits=2), tp.Task([1.0], [1.0]), 4)
+        tp.theory.raw_problem(tp.theory.DepthwiseScaling(), tp.ResNet("tanh", visits=2), tp.Task([1.0], [1.0]), 4)
