@@ -111,9 +111,9 @@ def test_directions_of_gradients_that_vanish_are_refused(opt: object) -> None:
 def test_so_they_are_in_powers_of_visits(opt: object) -> None:
     """With descent the verdict is that of a block, and says what is assumed of gates."""
     with pytest.raises(tp.NotCovered, match="opt: got .* for R_1, R_2, which read numbers off vectors"):
-        tp.classify_visits(1, 0, net(), opt)
-    found = tp.classify_visits(1, 0, net())
-    assert found.exponents == tp.classify_visits(1, 0, tp.ResNet("tanh", "mlp", norm="rms")).exponents
+        tp.theory.classify_visits(1, 0, net(), opt)
+    found = tp.theory.classify_visits(1, 0, net())
+    assert found.exponents == tp.theory.classify_visits(1, 0, tp.ResNet("tanh", "mlp", norm="rms")).exponents
     assert GATES in found.assumptions
 
 
@@ -129,7 +129,7 @@ def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
         assert {name: found.matrices[name].name for name in alone.matrices} == {
             name: of.name for name, of in alone.matrices.items()}
     assert GROUPS in tp.solve(net=tp.ResNet("tanh", block, norm="rms")).assumed
-    assert tp.classify_visits(1, 0, growing, "adam").name == "does not depend on the number of visits"
+    assert tp.theory.classify_visits(1, 0, growing, "adam").name == "does not depend on the number of visits"
 
 
 def test_choices_and_many_experts_are_refused() -> None:
