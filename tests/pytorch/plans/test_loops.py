@@ -81,6 +81,28 @@ def test_layers_that_are_visited_differently_often_are_refused() -> None:
         tpt.plan(Loop, dict(layers=2, visits=2, once=2), dict(layers=2, visits=4, once=2))
 
 
+class Kept(Loop):
+    """A loop whose layers multiply the stream by trained vectors."""
+
+    def __init__(self, **sizes: int) -> None:
+        super().__init__(**sizes)
+        self.kept = nn.ParameterList(nn.Parameter(torch.ones(WIDTH)) for _ in self.blocks)
+
+    def forward(self, x: Any) -> Any:
+        x = self.read(x)
+        for number in self.way:
+            x = self.kept[number] * x + self.blocks[number](x)
+        return self.write(x)
+
+
+def test_factors_of_a_stream_that_comes_back_are_refused() -> None:
+    """Updates of all visits are aligned there, and no multiplier of a branch scales them."""
+    deeper = tpt.plan(Kept, dict(layers=2, visits=2), dict(layers=4, visits=2))
+    assert deeper.entry("kept.1").power("lr") == "L^(-1)"
+    with pytest.raises(tp.NotCovered, match="kept.* got stream factor, it multiplies the stream at every visit"):
+        tpt.plan(Kept, dict(visits=2), dict(visits=6))
+
+
 def changed(model: Any, groups: list, x: Any) -> float:
     """By how much one step of AdamW changes the outputs."""
     optimizer = torch.optim.AdamW(groups, eps=1e-12, weight_decay=0.0)

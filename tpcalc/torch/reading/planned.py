@@ -84,6 +84,8 @@ def _refusal(role: Role, deeper: bool) -> str:
             role.kind, f"used as {', '.join(role.uses)}")
     if "made of several" in role.note or SHARED in role.note and role.visits is None and deeper:
         return role.note
+    if role.kind == "stream factor" and role.visits != 1 and deeper:
+        return "it multiplies the stream at every visit, and no power of the number of visits is known for that"
     return ""
 
 
