@@ -84,6 +84,11 @@ def batch_for(model: Model) -> Tensor:
         raise NotRun(type(refusal).__name__, str(refusal)) from refusal
 
 
+def alike(one: Model, other: Model) -> bool:
+    """Have two models of one make the same values?"""
+    return all(map(torch.equal, one.parameters(), other.parameters()))
+
+
 def shuffle(model: Model, seed: int) -> None:
     """Permute the entries of every parameter, in place: initial values of the same law."""
     generator = torch.Generator().manual_seed(seed)
