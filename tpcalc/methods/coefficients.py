@@ -59,7 +59,7 @@ class Coefficients:
         """Train; the error estimate is round-off."""
         require_taken(self, problem)
         if not _is_one_matrix(problem):
-            return self._of_program(problem, keep_nodes)
+            return self._of_program(problem, keep_nodes, progress)
         task, depth = problem.of_vectors, problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
@@ -69,12 +69,14 @@ class Coefficients:
         return Run(task, found.outputs, found.probe_outputs, times, self.name, depth, None, round_off, exact=True,
                    details=solution(self, problem, found.outputs, times, kept), problem=problem)
 
-    def _of_program(self, problem: Problem, keep_nodes: KeptNodes) -> Run:
+    def _of_program(self, problem: Problem, keep_nodes: KeptNodes, progress: Progress | None) -> Run:
         if keep_nodes is not None and not knows_stream(problem):
             raise NotCovered(f"keep_nodes: got {keep_nodes!r} for {problem.net!r}; method={self.name!r} knows outputs "
                              "alone of layers that are visited several times, and of several streams; expected None")
         assert problem.layers is not None
         found = read_program(problem)
+        if progress is not None:
+            progress(problem.task.steps, problem.task.steps)
         outputs, probes = outputs_of(problem, found)
         round_off = np.finfo(float).eps * products_of(problem) * max(1.0, float(np.max(np.abs(outputs))))
         run = replace(outputs_alone(problem, self.name, outputs, round_off, probes), exact=True)

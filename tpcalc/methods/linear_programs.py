@@ -69,13 +69,13 @@ class ProgramDetails(DenseDetails):
 
     @classmethod
     def of(cls, problem: Problem, found: ProgramCoefficients, layer_times: np.ndarray) -> ProgramDetails:
-        job = training(problem)
+        job, covariance = training(problem), found.covariance
         nodes, task = nearest_nodes(layer_times, job.depth), problem.task
         rows = [(t, *((i,) if job.batched else ())) for t in range(task.steps) for i in range(task.batch)]
 
         def averaged(name: str) -> np.ndarray:
             kets = np.array([found.ket(vector(name)[(*row, int(node))]) for node in nodes for row in rows])
-            values, turned = np.linalg.eigh(kets @ found.covariance @ kets.T)
+            values, turned = np.linalg.eigh(kets @ covariance @ kets.T)
             roots = turned * np.sqrt(np.maximum(values, 0.0) * len(values))
             return roots.reshape(len(nodes), len(rows), len(values))
 
@@ -94,9 +94,8 @@ class Extrapolated:
     derived for them.
 
     tolerance: wanted of ``run.error_estimate``, which is what the last depth changes, or would if changes fell as those
-    before it did; depths are added until it is
-    reached, or until a training makes more than 6,000 products of matrices with vectors, which the notes say then.
-    coarsest: the first depth.
+    before it did; depths are added until it is reached, or until a training makes more than 6,000 products of matrices
+    with vectors, which the notes say then. coarsest: the first depth.
 
     Raises ``ValueError`` for a tolerance that is not positive and a coarsest depth below 1.
 

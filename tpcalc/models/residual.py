@@ -20,8 +20,8 @@ from .norms import NORMS, NORM_POSITIONS
 from ..programs.program import Assign
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
-# places of the norm of a block's input, and of its output
 ORDERS = ("cycle", "block")  # 1, ..., L, 1, ..., L, or every layer as often as it is visited, one after the other
+# places of the norm of a block's input, and of its output
 OF_INPUT, OF_OUTPUT = ("pre", "sandwich"), ("output", "sandwich")
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
 WIDEST = 32  # parts of a hidden layer

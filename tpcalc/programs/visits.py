@@ -34,12 +34,12 @@ def visits_apart(program: Program, visits: int) -> Program:
     indices = {index for index, role in program.index_roles().items() if role == "visit"}
     if not indices:
         return program
-    slots = {one.name: k for location in program.locations()
+    slots = {(type(one), one.name): k for location in program.locations()
              for one in (location.statement.target, *location.statement.value.atoms(Member))
              for k, index in enumerate(one.indices) if index.free_symbols & indices}
 
     def named(one: sp.Expr) -> sp.Expr:
-        slot = slots.get(one.name)
+        slot = slots.get((type(one), one.name))
         if slot is None:
             return one
         before, visit, after = one.indices[:slot], one.indices[slot], one.indices[slot + 1:]
