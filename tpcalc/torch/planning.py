@@ -25,7 +25,7 @@ from .configurations import is_configuration, of_configuration, two_models
 from .families import PlanFamily, settable_of
 from .judging import ExpectedPowers
 from .model_plan import ModelPlan
-from .reading.building import LARGEST, Config, Make, NotRun, alike, draw_zeros, on_meta, shuffle
+from .reading.building import LARGEST, Config, Make, NotRun, draw_zeros, equal_values, on_meta, shuffle
 from .reading.claims import require
 from .reading.planned import planned
 from .reading.reading import Reading, read
@@ -198,7 +198,7 @@ def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, ta
     def pair(seed: int) -> tuple[Model, Model]:
         small, large = build(make, base, seed), build(make, target, seed)
         for one, config in ((small, base), (large, target)):
-            again = seed > 0 and alike(one, build(make, config, 0))  # of models that are given, or draw nothing
+            again = seed > 0 and equal_values(one, build(make, config, 0))  # of models that are given, or draw nothing
             draw_zeros(one)
             if again:
                 shuffle(one, seed)

@@ -84,7 +84,7 @@ def batch_for(model: Model) -> Tensor:
         raise NotRun(type(refusal).__name__, str(refusal)) from refusal
 
 
-def alike(one: Model, other: Model) -> bool:
+def equal_values(one: Model, other: Model) -> bool:
     """Have two models of one make the same values?"""
     return all(map(torch.equal, one.parameters(), other.parameters()))
 
