@@ -8,6 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
+from support.plain.convolutions import back_to, padded
 
 import tpcalc as tp
 from tpcalc.models.convolution import Convolution, is_read
@@ -15,25 +16,6 @@ from tpcalc.programs.indices import m, p
 
 WIDTH = 8
 HOW = tp.SGD(0.3), tp.DepthScaling(0.7, 0.4)
-
-
-def padded(x: np.ndarray, grid: tuple, kernel: tuple, padding: str) -> np.ndarray:
-    """What every entry of a filter reads, (entries, P, n), as anyone would write it: pad, then slide."""
-    reach = [(k // 2, k // 2) for k in kernel]
-    whole = np.pad(x.reshape(*grid, -1), [*reach, (0, 0)], "wrap" if padding == "circular" else "constant")
-    slices = [whole[tuple(slice(s, s + g) for s, g in zip(start, grid))] for start in np.ndindex(*kernel)]
-    return np.array(slices).reshape(len(slices), len(x), -1)
-
-
-def back_to(seen: np.ndarray, grid: tuple, kernel: tuple, padding: str) -> np.ndarray:
-    """The adjoint of ``padded``, one position after the other."""
-    found = np.zeros(seen.shape[1:])
-    for entry, start in enumerate(np.ndindex(*kernel)):
-        for location, at in enumerate(np.ndindex(*grid)):
-            there = [a + s - k // 2 for a, s, k in zip(at, start, kernel)]
-            if padding == "circular" or all(0 <= one < g for one, g in zip(there, grid)):
-                found[np.ravel_multi_index([one % g for one, g in zip(there, grid)], grid)] += seen[entry, location]
-    return found
 
 
 def plain_training(conv: Convolution, weights: dict, data: tp.Sequences, depth: int) -> np.ndarray:

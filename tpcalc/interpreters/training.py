@@ -20,7 +20,7 @@ from ..data import Sequences, Task
 from ..models.activations import activation
 from ..training.builders import program
 from ..training.visits import Way
-from ..training.initial_products import block_products, last_features, with_initial_products
+from ..training.initial_products import block_products, first_product, with_initial_products
 from ..programs.indices import BATCH, POSITIONS, VISITS, L, T, i, l, p
 from ..programs.language import Family, Mean, Scalar, Vector
 from ..models.networks import Network
@@ -80,9 +80,10 @@ class Training:
     def kept(self) -> tuple[str, ...]:
         """The names of the families of vectors that a run keeps."""
         stream = () if self.keep is Keep.NOTHING else ("x", "dx")
-        blocks = (last_features(self.net).name, *(family.name for one in block_products(self.net)
-                                                  for family in one.families)) if self.keep is Keep.BLOCKS else ()
-        return tuple(dict.fromkeys((*stream, *blocks)))
+        if self.keep is not Keep.BLOCKS:
+            return stream
+        blocks = (family.name for one in block_products(self.net) for family in one.families)
+        return tuple(dict.fromkeys((*stream, str(first_product(self.net).features.name), *blocks)))
 
     def sizes(self) -> dict[sp.Symbol, int]:
         return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {}),
@@ -111,10 +112,10 @@ class Training:
         return values if self.batched else values[:, 0]
 
     def vectors(self, run: LoweredRun, name: str, nodes: np.ndarray) -> np.ndarray:
-        """A family of vectors at the nodes or layers, shape (nodes, steps * batch, n)."""
-        steps, batch = self.task.steps, self.task.batch
-        return np.array([[run.stack(name, t, node).reshape(-1, run.width)[:batch] for t in range(steps)]
-                         for node in map(int, nodes)]).reshape(len(nodes), steps * batch, run.width)
+        """A family of vectors at the nodes or layers, shape (nodes, steps * batch [* positions], n)."""
+        steps, rows = self.task.steps, self.task.batch * (self.net.positions or 1)
+        return np.array([[run.stack(name, t, node).reshape(-1, run.width)[:rows] for t in range(steps)]
+                         for node in map(int, nodes)]).reshape(len(nodes), steps * rows, run.width)
 
     def outputs(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """f as outputs of the batch and of the probes, shapes (steps, batch or probes, [positions,] d_out)."""
@@ -223,7 +224,7 @@ def block_record(training: Training, run: LoweredRun) -> BlockRecord:
 
     found = {one.name: MatrixRecord(met(one.features), met(one.gradient), *(
         training.vectors(run, family.name, layers) for family in one.initial)) for one in block_products(training.net)}
-    last = last_features(training.net)
+    last = first_product(training.net).features
     node = training.depth + (1 if last.indices[-1] == l else 0)
     return BlockRecord(dense_record(training, run, np.arange(training.depth + 1)), found,
                        training.vectors(run, last.name, np.array([node]))[0])

@@ -83,13 +83,14 @@ class ReadsProgram(ABC):
     def _solved(self, problem: Problem, keep_nodes: KeptNodes, keep: Keep, progress: Progress | None) -> Run:
         require_taken(self, problem)
         if keep_nodes is not None:
-            require_no_positions(problem, "keep_nodes")
             require_one_stream(problem, "keep_nodes")
+            if keep is not Keep.BLOCKS:
+                require_no_positions(problem, "keep_nodes")
         job = training(problem)
         wanted = wanted_times(keep_nodes, problem)
         found = self.read(problem, keep, progress)
         times = or_all_layers(wanted, job.depth)
-        kept = None if keep_nodes is None else self.known(problem, found, times)
+        kept = None if keep_nodes is None or job.net.positions else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
         if problem.neurons is None:
             require_known_directions(problem, outputs[0], job.outputs(found.error_series("f"))[0])

@@ -1,4 +1,5 @@
-"""Order parameters of dynamical mean field theory, as values: kernels and responses indexed (t, i, s, j)."""
+"""Order parameters of dynamical mean field theory, as values: kernels and responses indexed (t, i, s, j), or (t, i, p,
+s, j, q) where samples have positions."""
 
 from __future__ import annotations
 
@@ -90,6 +91,10 @@ class OrderParameters:
     with G of the node after it and Phi of the node before it where the block is W phi(h), and (nodes, ...) in the
     limit; ``NotCovered`` where blocks have several matrices.
 
+    Where samples have positions every index of an input has one of a position beside it, (t, i, p, s, j, q). Losses of
+    all positions reach the stream at one of them, so that g, G, A and B are of the gradient of the loss, n dloss/dh, in
+    which Delta is contained; K is None, since it takes gradients of single outputs.
+
     standard_errors: by name, of what is a mean over batches of samples, else empty; bias_bounds: by name, where depths
     were extrapolated.
 
@@ -113,8 +118,8 @@ class OrderParameters:
     H: np.ndarray
     Phi: np.ndarray
     G: np.ndarray
-    K: np.ndarray
     matrices: Mapping[str, MatrixParameters]
+    K: np.ndarray | None = None
     fields: Fields | None = None
     standard_errors: Mapping[str, np.ndarray] = field(default_factory=dict)
     bias_bounds: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -160,7 +165,7 @@ def of_numbers(run: Run, layer_times: np.ndarray, numbers: Numbers, errors: Numb
                            standard_errors=spreads[0], bias_bounds=spreads[1])
 
 
-def indexed(numbers: Numbers, steps: int, batch: int) -> Numbers:
-    """Kernels of rows (step, input) as (..., t, i, s, j); f and Delta are (t, i) already."""
-    return {(of, what): value if what in ("f", "Delta") else value.reshape(*value.shape[:-2], *(steps, batch) * 2)
+def indexed(numbers: Numbers, rows: tuple[int, ...]) -> Numbers:
+    """Kernels of rows (step, input[, position]) as (..., t, i, s, j); f and Delta are (t, i) already."""
+    return {(of, what): value if what in ("f", "Delta") else value.reshape(*value.shape[:-2], *rows * 2)
             for (of, what), value in numbers.items()}

@@ -7,6 +7,7 @@ import numpy as np
 from .. import _checks
 from .._types import Value
 from ..errors import NotCovered
+from ..models.residual import Residual
 from ..optimizers import SGD
 from ..propagators.covariances import inverse
 from ..training.initial_products import block_products
@@ -26,7 +27,7 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
                      ) -> OrderParameters:
     """Read the order parameters of the DMFT off a run.
 
-    run: of a linear network with one matrix a block and a tp.SGD, exact or not, or of any tp.ResNet whose layers are
+    run: of a linear network with one matrix a block and a tp.SGD, exact or not, or of any network whose layers are
     x + eps block(x) by "particles", "conditioned" or "dense" at finite depth, whatever its optimizer; raw: the problem
     in the source's units that was trained, None for mu0 = 1 and eta0 the learning rate; layer_times: in the limit,
     (nodes,), nine by default; at finite depth all nodes are given.
@@ -81,8 +82,9 @@ def require_parameters(problem: Problem, name: str) -> None:
     """Raise ``NotCovered`` for a problem whose networks have no order parameters here; name: what has it."""
     if problem.task.d_out != 1:
         raise NotCovered(f"{name}: its task has {problem.task.d_out} outputs; order parameters are found for one")
-    problem.resnet.require_added()
-    block_products(problem.resnet)
+    assert isinstance(problem.net, Residual)
+    problem.net.require_added()
+    block_products(problem.net)
     problem.depth_scaling  # one exponent for all matrices, which the units of responses are made of
 
 
@@ -118,4 +120,4 @@ def _exact(run: Run, known: PropagatorDetails, units: Units, layer_times: np.nda
     read, given = (H, G) if run.depth is None else (H[:-1], G[1:])  # by the matrix of a block
     numbers: Numbers = {("", "f"): units.f, ("", "Delta"): units.Delta, ("", "H"): H, ("", "Phi"): H, ("", "G"): G,
                         ("", "K"): K, (name, "Phi"): read, (name, "G"): given, (name, "A"): A, (name, "B"): B}
-    return of_numbers(run, times, indexed(numbers, steps, batch))
+    return of_numbers(run, times, indexed(numbers, (steps, batch)))

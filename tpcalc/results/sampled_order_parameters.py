@@ -7,6 +7,7 @@ import numpy as np
 from ..interpreters.training import BlockRecord
 from ..interpreters.vectors import numpy_function
 from ..models.activations import H as ONE, activation
+from ..training.initial_products import first_product
 from ..training.raw_problem import RawProblem
 from .order_parameters import Fields, MatrixFields, Numbers, indexed
 from .responses import responses
@@ -20,32 +21,39 @@ def of_batch(run: Run, raw: RawProblem | None, record: BlockRecord) -> tuple[Num
     task, stream, units = run.task, record.stream, Units.of(run, raw, record.stream.outputs)
     x, delta, chi = stream.x, stream.delta, units.chi
     assert x is not None and delta is not None and run.depth is not None
-    if np.any(chi == 0):
+    rows = task.targets.shape[:-1]  # (steps, batch[, positions])
+    if len(rows) > 2:  # losses of all positions reach the stream at each of them
+        of = np.ones_like(chi)
+    elif np.all(chi):
+        of = chi
+    else:
         step, sample = divmod(int(np.argmin(np.abs(chi))), task.batch)
         raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is "
                          "not known")
-    g = delta / chi[:, None]
+    g = delta / of[:, None]
     size = run.depth * run.problem.depth_scaling.multiplier(run.depth) / units.c
     numbers: Numbers = {("", "f"): units.f, ("", "Delta"): units.Delta, ("", "H"): overlaps(x), ("", "G"): overlaps(g)}
     body, fields = np.zeros((len(chi), len(chi))), dict[str, MatrixFields]()
 
-    def sites(rows: np.ndarray) -> np.ndarray:
-        return rows.reshape(len(rows), task.steps, task.batch, rows.shape[-1])
+    def sites(vectors: np.ndarray) -> np.ndarray:
+        return vectors.reshape(len(vectors), *rows, vectors.shape[-1])
 
     for name, one in record.matrices.items():
-        gradients, back = (rows / chi[:, None] for rows in (one.gradients, one.xi))
+        gradients, back = (vectors / of[:, None] for vectors in (one.gradients, one.xi))
         Phi, G = overlaps(one.features), overlaps(gradients)
-        pairs = [responses(*of, task.batch) for of in zip(overlaps(one.chi, gradients), Phi, G)]
+        pairs = [responses(*known, len(chi) // task.steps) for known in zip(overlaps(one.chi, gradients), Phi, G)]
         A, B = (np.array([getattr(pair, letter) for pair in pairs]) for letter in "AB")
         numbers.update({(name, "Phi"): Phi, (name, "G"): G, (name, "A"): size * A, (name, "B"): size * B})
         fields[name] = MatrixFields(sites(one.chi), sites(one.chi - A @ gradients), sites(back),
                                     sites(back - B @ one.features))
         body += np.mean(Phi * G, axis=0)
-    first = next(iter(record.matrices))
+    first = first_product(run.problem.net).name
     Phi = np.concatenate([numbers[first, "Phi"], overlaps(record.last_features[None])])
     read = overlaps(_read(run, x[-1]))
-    numbers.update({("", "Phi"): Phi, ("", "K"): with_embedding_readout(run, body, read, numbers["", "G"][0])})
-    return indexed(numbers, task.steps, task.batch), Fields(sites(x), sites(g), fields)
+    numbers["", "Phi"] = Phi
+    if len(rows) == 2:
+        numbers["", "K"] = with_embedding_readout(run, body, read, numbers["", "G"][0])
+    return indexed(numbers, rows), Fields(sites(x), sites(g), fields)
 
 
 def _read(run: Run, end: np.ndarray) -> np.ndarray:

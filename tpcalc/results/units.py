@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _checks
+from ..data import Sequences, Task
 from ..data.losses import derivative
 from ..training.raw_problem import RawProblem
 from .run import Run
@@ -14,7 +15,8 @@ from .run import Run
 
 @dataclass(frozen=True)
 class Units:
-    """What turns a run's conventions into the source's: f, Delta (t, i); chi (N,), dloss/df of the run; eta0 mu0."""
+    """What turns a run's conventions into the source's: f, Delta (t, i), or (t, i, p) where samples have positions; chi
+    (N,), dloss/df of the run; eta0 mu0."""
 
     f: np.ndarray
     Delta: np.ndarray
@@ -23,9 +25,9 @@ class Units:
 
     @classmethod
     def of(cls, run: Run, raw: RawProblem | None, outputs: np.ndarray) -> Units:
-        """outputs: (steps, batch, 1), of the run or of one of its batches."""
+        """outputs: (steps, batch, [positions,] 1), of the run or of one of its batches."""
         task = run.task
-        chi = np.array([derivative(task.loss, f, y)[:, 0] for f, y in zip(outputs, task.targets)])
+        chi = _derivatives(task, outputs)
         if raw is None:
             rate = getattr(run.problem.opt, "lr")
             if not isinstance(rate, float) or rate == 0:
@@ -34,5 +36,10 @@ class Units:
                                  "responses are over")
             return cls(outputs[..., 0], -chi, chi.ravel(), rate)
         f = raw.output_scale * outputs
-        Delta = -np.array([derivative(raw.task.loss, one, y)[:, 0] for one, y in zip(f, raw.task.targets)])
-        return cls(f[..., 0], Delta, chi.ravel(), raw.scaling.eta0 * raw.scaling.mu0)
+        return cls(f[..., 0], -_derivatives(raw.task, f), chi.ravel(), raw.scaling.eta0 * raw.scaling.mu0)
+
+
+def _derivatives(task: Task | Sequences, outputs: np.ndarray) -> np.ndarray:
+    """dloss/df of every output, (steps, batch[, positions])."""
+    return np.array([derivative(task.loss, f.reshape(-1, 1), y.reshape(-1, 1)).reshape(f.shape[:-1])
+                     for f, y in zip(outputs, task.targets)])

@@ -14,9 +14,10 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..models.network import Network
+from ..models.positions import at_positions
 from ..programs.backprop import backpropagate
 from ..programs.blocks import vector
-from ..programs.indices import BATCH, L, i, l, t
+from ..programs.indices import BATCH, L, i, l, p, t
 from ..programs.language import Family, Matrix, MatVec, Outer, Transpose, Vector
 from ..programs.program import Assign, Loop, Program, Statement
 from .builders import UNIT, gradient_name
@@ -49,11 +50,13 @@ class BlockProduct:
 
 @lru_cache(maxsize=32)
 def block_products(net: Network, sample: tuple[sp.Expr, ...] = (t,)) -> tuple[BlockProduct, ...]:
-    """The products of a block's matrices, in the order in which the stream meets them.
+    """The products of a block's matrices, in the order in which the stream meets them; of a network with positions
+    those at every position.
 
     Raises ``NotCovered`` for blocks whose matrices do not each make one product, of a vector that has a name, that
     enters the stream times the branch multiplier and no other number.
     """
+    sample = at_position(net, sample)
     before, after = (vector("x")[(*sample, at)] for at in (l - 1, l))
     layer = net.layer(sample, UNIT)
     back = backpropagate(layer.statements, {after: gradient_name(after)}, [before], gradient_name, UNIT, layer.vectors)
@@ -69,9 +72,16 @@ def block_products(net: Network, sample: tuple[sp.Expr, ...] = (t,)) -> tuple[Bl
     return tuple(found.values())
 
 
-def last_features(net: Network, sample: tuple[sp.Expr, ...] = (t,)) -> Vector:
-    """The vector that a block's first matrix reads."""
-    return block_products(net, sample)[0].features
+def at_position(net: Network, sample: tuple[sp.Expr, ...]) -> tuple[sp.Expr, ...]:
+    """The indices of a sample's vector, at a position of it where it has any."""
+    return (*sample, p) if net.positions and p not in sample else sample
+
+
+def first_product(net: Network, sample: tuple[sp.Expr, ...] = (t,)) -> BlockProduct:
+    """The product of the first matrix that reads the stream at its own position, as the middle of a filter does."""
+    products = block_products(net, sample)
+    sums = {one.target for one in net.layer(at_position(net, sample), UNIT).statements if one.value.atoms(sp.Sum)}
+    return next((one for one in products if one.features not in sums), products[0])
 
 
 def with_initial_products(program: Program, net: Network) -> Program:
@@ -89,22 +99,23 @@ def with_initial_products(program: Program, net: Network) -> Program:
     clock = program.clock()
     assert clock is not None
     batched = BATCH in program.sizes
-    sample = (t, i) if batched else (t,)
+    sample = at_position(net, (t, i) if batched else (t,))
     products = block_products(net, sample)
-    kept: list[Statement] = []
+    kept: list[Assign] = []
     for one in products:
         start = Matrix(*one.matrix.args[:3], sp.Integer(0), l)
         chi, xi = (family[(*sample, l)] for family in one.initial)
         kept += [Assign(chi, MatVec(start, one.features)), Assign(xi, MatVec(Transpose(start), one.gradient))]
-    last = _after_last_block(net, sample, products[0].features)
-    more: tuple[Statement, ...] = (Loop(l, sp.Integer(1), L, tuple(kept)), *last)
+    last = _after_last_block(net, sample, first_product(net, sample).features)
+    looped = at_positions if net.positions else tuple
+    more: tuple[Statement, ...] = (Loop(l, sp.Integer(1), L, tuple(looped(kept))), *looped(last))
     if batched:
         more = (Loop(i, sp.Integer(0), BATCH - 1, more),)
     body = tuple(replace(one, body=(*one.body, *more)) if one == clock else one for one in program.body)
     return replace(program, body=body)
 
 
-def _after_last_block(net: Network, sample: tuple[sp.Expr, ...], features: Vector) -> tuple[Statement, ...]:
+def _after_last_block(net: Network, sample: tuple[sp.Expr, ...], features: Vector) -> tuple[Assign, ...]:
     """The statements that make the features of the stream, at layer L + 1."""
     wanted, found = {features}, list[Assign]()
     for statement in reversed(net.layer(sample, UNIT).statements):
