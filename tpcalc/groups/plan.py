@@ -159,8 +159,8 @@ class Plan(Short, Tabled):
             what is right for the base. Vectors (gains, biases) do not decay. eps: None is 1e-8, PyTorch's. muon_lr: of
             Muon's groups; None is ``lr``.
 
-        Returns a list of dictionaries with "params", "lr", "lr_scale", its factor relative to the base's,
-        "weight_decay", "role", and "eps" for Adam; with Muon there is "use_muon" besides, and settings of their own
+        Returns a list of dictionaries with "params", "lr", "weight_decay", "role", "eps" for Adam, and the factors of
+        these relative to the base's, "lr_scale" and so on; with Muon there is "use_muon" besides, and settings of their own
         for torch's Muon and Adafactor. Raises ``ValueError`` for a
         model that is not the target's: other parameters, or shapes; and for settings that the optimizer does not have.
         """
@@ -182,11 +182,11 @@ class Plan(Short, Tabled):
             if not getattr(parameter, "requires_grad", True):
                 continue
             own = base_rate({"use_muon": is_muon(self.optimizer) and entry.optimizer == SIGN}, rate, muon_rate)
-            settings: Fields = {
-                "lr": own * entry.factor("lr"), SCALE: entry.factor("lr"),
-                "weight_decay": decay * entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0}
+            decays = entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0
+            settings: Fields = {"lr": own * entry.factor("lr"), SCALE: entry.factor("lr"),
+                                "weight_decay": decay * decays, "weight_decay_scale": decays}
             if entry.optimizer in ADAMS:
-                settings["eps"] = base_eps * entry.factor("eps")
+                settings.update(eps=base_eps * entry.factor("eps"), eps_scale=entry.factor("eps"))
             if is_muon(self.optimizer):
                 settings["use_muon"] = entry.optimizer == SIGN
             if self.optimizer in ADJUSTED and entry.optimizer == SIGN:
@@ -227,8 +227,8 @@ class Plan(Short, Tabled):
         """{"lr": the base's learning rate, by all groups of an optimizer}, and "muon_lr" by those of Muon.
 
         To be called after the first step of a scheduler: raises ``ValueError`` where groups have not the plan's factors
-        any more, as behind ``OneCycleLR(max_lr=1e-3)`` or a loop that sets all rates alike; where all rates are 0, so
-        that nothing can be told; and for groups that are not the plan's.
+        any more, as behind ``OneCycleLR(max_lr=1e-3)`` or a loop that sets all rates alike, and so for weight decay and
+        Adam's eps; where all rates are 0, so that nothing can be told; and for groups that are not the plan's.
         """
         return base_rates(self, optimizer)
 

@@ -54,18 +54,32 @@ def muon_rate_of(plan: Plan, muon_lr: object) -> float | None:
     return _checks.nonnegative_number("muon_lr", muon_lr)
 
 
+def _of_base(groups: list[Fields], setting: str, words: str, expected: str) -> float | None:
+    """What these groups say that a setting is at the base, by its factors; None where no group does."""
+    said = None
+    for group in sorted(groups, key=lambda one: not one[f"{setting}_scale"]):
+        value, scale = float(group[setting]), group[f"{setting}_scale"]
+        if said is None and scale:
+            said = value / scale
+        if not math.isclose(value, (said or 0.0) * scale, rel_tol=SAME):
+            times = f"{value / said:.4g} times the base's and " if said else "not the base's 0, and "
+            raise ValueError(f"optimizer: got {words} of {value:g} for role {group['role']!r}, which is {times}"
+                             f"{scale:.4g} times in the plan; expected {expected}")
+    return said
+
+
 def base_rates(plan: Plan, optimizer: Value) -> dict[str, float]:
-    """What all groups say that the base's learning rate is: "lr", and "muon_lr" for those of Muon."""
-    found: dict[str, float] = {}
+    """What all groups say that the base's learning rate is: "lr", and "muon_lr" for those of Muon; raises
+    ``ValueError`` where they do not say the same of it, of weight decay and of Adam's eps."""
     groups = groups_of(plan, optimizer)
     require_planned(plan.optimizer, optimizer)
-    for group in groups:
-        rate, name = float(group["lr"]), "muon_lr" if group.get("use_muon") else "lr"
-        said = found.setdefault(name, rate / group[SCALE])
-        if not math.isclose(said, rate / group[SCALE], rel_tol=SAME):
-            raise ValueError(f"optimizer: got a learning rate of {rate:g} for role {group['role']!r}, which is "
-                             f"{rate / said:.4g} times the base's and {group[SCALE]:.4g} times in the plan; expected "
-                             "rates of plan.set_lr(optimizer, lr), or schedules of plan.rates(optimizer, lr)")
+    found = {name: _of_base([group for group in groups if bool(group.get("use_muon")) == muon], "lr", "a learning rate",
+                            "rates of plan.set_lr(optimizer, lr), or schedules of plan.rates(optimizer, lr)")
+             for name, muon in (("lr", False), ("muon_lr", True))}
+    found = {name: rate for name, rate in found.items() if rate is not None}
+    for name, words in (("weight_decay", "a weight decay"), ("eps", "an eps")):
+        _of_base([group for group in groups if f"{name}_scale" in group], name, words,
+                 "that of plan.groups(model, ...), or the same multiple of it in all groups")
     if not any(found.values()):
         raise ValueError("optimizer: got a learning rate of 0 in all groups, which says nothing of their factors; "
                          "expected a step at which it is positive")

@@ -156,6 +156,29 @@ def test_a_rate_of_zero_says_nothing(plan: Any) -> None:
         plan.check(optimizer)
 
 
+@pytest.mark.parametrize("setting, words", [("eps", "an eps"), ("weight_decay", "a weight decay")])
+def test_decay_and_eps_that_are_set_alike_are_told(plan: Any, setting: str, words: str) -> None:
+    """A multiple of all keeps the plan, as a schedule of the decay does; one number for all does not."""
+    optimizer = torch.optim.AdamW(plan.groups(models.GPT(8), 1e-3, weight_decay=0.1, eps=1e-8))
+    for group in optimizer.param_groups:
+        assert group[setting] == pytest.approx({"eps": 1e-8, "weight_decay": 0.1}[setting] * group[f"{setting}_scale"])
+        group[setting] *= 0.5
+    assert plan.check(optimizer) == {"lr": pytest.approx(1e-3)}
+    for group in optimizer.param_groups:
+        group[setting] = 0.1
+    with pytest.raises(ValueError, match=f"^optimizer: got {words} of 0.1 for role '.*', which is .* in the plan; "
+                                         "expected that of plan.groups"):
+        plan.check(optimizer)
+
+
+def test_vectors_that_decay_are_told(plan: Any) -> None:
+    optimizer = torch.optim.AdamW(plan.groups(models.GPT(8), 1e-3))
+    next(group for group in optimizer.param_groups if group["role"] == "gain")["weight_decay"] = 0.1
+    with pytest.raises(ValueError, match="^optimizer: got a weight decay of 0.1 for role 'gain', which is not the "
+                                         "base's 0"):
+        plan.check(optimizer)
+
+
 def test_a_state_that_is_loaded_keeps_factors(plan: Any) -> None:
     one, other = trainer(plan), trainer(plan, 5e-3)
     one.load_state_dict(other.state_dict())
