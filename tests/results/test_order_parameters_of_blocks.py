@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.nightly import few
 from support.plain.block_fields import BlockFields, drawn
 
 import tpcalc as tp
@@ -150,7 +151,7 @@ def scores(particles: list[dict[str, np.ndarray]], networks: list[dict[str, np.n
     return found
 
 
-@pytest.mark.parametrize("case", sorted(set(CASES) - {"Adam", "signs"}))
+@pytest.mark.parametrize("case", few(sorted(set(CASES) - {"Adam", "signs"}), "Adam, two matrices", "behind"))
 def test_particles_are_wide_networks(case: str) -> None:
     """Fields and products of networks with their own matrices, of kernels and responses that particles have: at most
     5 of some thousand standard errors; a response with a flipped sign is far off."""

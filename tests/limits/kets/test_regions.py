@@ -127,7 +127,7 @@ def branches_from_zero(opt: tp.SGD, scale: tp.DepthScaling) -> Program:
 @pytest.mark.parametrize("written, opt, least, lowest", [
     (linear, tp.SGD(0.5, momentum=0.5), Q(1, 2), -sp.oo),
     pytest.param(linear, tp.SGD(0.5), Q(1, 2), -sp.oo, marks=pytest.mark.nightly),
-    (branches_from_zero, tp.SGD(0.5), -sp.oo, sp.Integer(0))])
+    pytest.param(branches_from_zero, tp.SGD(0.5), -sp.oo, sp.Integer(0), marks=pytest.mark.nightly)])
 def test_kets_and_recursions_of_linear_networks_have_one_limit(
         written: Callable[[tp.SGD, tp.DepthScaling], Program], opt: tp.SGD, least: sp.Expr,
         lowest: sp.Expr) -> None:
@@ -149,7 +149,8 @@ def test_kets_and_recursions_of_linear_networks_have_one_limit(
             assert at_once.compile()([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]).outputs == pytest.approx(found, abs=1e-12)
 
 
-@pytest.mark.parametrize("net", [tp.ResNet("tanh"), tp.ResNet(-sp.cos(sp.Symbol("h", real=True)), "mlp")], ids=str)
+@pytest.mark.parametrize("net", [tp.ResNet("tanh"), pytest.param(tp.ResNet(-sp.cos(sp.Symbol("h", real=True)), "mlp"),
+                                                                 marks=pytest.mark.nightly)], ids=str)
 def test_numbers_for_exponents_give_what_symbols_give(net: tp.ResNet) -> None:
     limit = tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), SCALE)))
     for alpha, gamma in ((Q(1, 2), Q(1, 2)), (Q(3, 4), Q(1, 4)), (sp.Integer(1), sp.Integer(0)), (Q(3, 4), Q(3, 4)),
