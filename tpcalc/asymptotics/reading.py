@@ -212,8 +212,7 @@ class EquationReader:
     @cached_property
     def layers(self) -> frozenset[sp.Symbol]:
         """The indices that run over layers."""
-        roles = self.equations.setting.program.index_roles()
-        return frozenset(i for i, role in roles.items() if role == "layer")
+        return self.equations.setting.program.layers
 
     def is_of_now(self, term: sp.Expr, written: sp.Expr, t: int) -> bool:
         """Is what is written of a term no part of a sum over earlier steps? A matrix that comes back transposed in its

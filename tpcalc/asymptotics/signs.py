@@ -74,10 +74,11 @@ def _require_small(at: SizeSolution, key: Unknown) -> None:
 
 
 def _unknown(at: SizeSolution, entry: TermEntry) -> NotCovered:
-    vector = at.counted.equations.setting.families[int(entry.target.name)].name
-    return NotCovered(f"program {at.counted.reading.name}: {entry.term} adds to {vector} more than 1/L of it a layer, "
-                      f"in a loop from {vector} to itself, and whether that makes it grow or decay is not known from "
-                      "exponents; expected larger alpha, and terms of which one sign is known")
+    setting = at.counted.equations.setting
+    vector = setting.families[int(entry.target.name)].name
+    return NotCovered(f"program {setting.program.name}: {entry.term} adds to {vector} more than 1/{setting.depth} of "
+                      f"it a layer, in a loop from {vector} to itself, and whether that makes it grow or decay is not "
+                      "known from exponents; expected smaller branches, and terms of which one sign is known")
 
 
 def _matters(at: SizeSolution, entry: TermEntry) -> bool:

@@ -29,6 +29,27 @@ ROUNDING = 1e-12  # of a mean's size, where it vanishes
 LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 
 
+class Coherent(sp.NumberSymbol):
+    """What a matrix that all visits share multiplies a vector by, one way or another: the number 1, with a name."""
+
+    is_real = is_positive = is_number = True
+
+    def _as_mpf_val(self, prec: int) -> tuple:
+        return sp.Float(1, prec)._mpf_
+
+    def _sympystr(self, printer: object) -> str:
+        return "s"
+
+    def _numpycode(self, printer: object) -> str:
+        return "1.0"
+
+    _pythoncode = _lambdacode = _numpycode
+    _latex = _sympystr
+
+
+COHERENT = Coherent()
+
+
 @dataclass(frozen=True)
 class TermSign:
     """What a term does to its stream: GROWS, TURNS, POINTS or -POINTS, 0 where that is not known.
@@ -52,7 +73,29 @@ UNKNOWN = TermSign(0)
 
 
 def sign_of_term(reading: EquationReader, family: int, term: sp.Expr) -> TermSign:
-    """What a term does to the stream of a family at the first step."""
+    """What a term does to the stream of a family at the first step.
+
+    A matrix that all visits share turns some vectors one way and some another, whatever the functions behind it: what
+    adds up over visits grows, unless a function vanishes far out.
+    """
+    found = _sign(reading, family, term)
+    return TermSign(GROWS) if term.has(COHERENT) and found.sign != GROWS and not _vanishes(reading, term) else found
+
+
+def _vanishes(reading: EquationReader, term: sp.Expr) -> bool:
+    """Is a term a function of one stream that vanishes far out?"""
+    random = [factor for written in reading.written(term, 0) for factor in sp.Mul.make_args(written)
+              if random_parts(factor)]
+    inside = written_in_streams(reading, sp.Mul(*random))
+    if len(inside.atoms(Ket)) != 1 or inside.atoms(Bracket, Response, Scalar):
+        return False
+    form = inside.xreplace(dict.fromkeys(inside.atoms(Ket), H))
+    values = scalar_function(form.xreplace(dict.fromkeys(form.free_symbols - {H}, sp.Integer(1)))).values()
+    far = np.abs([values(way * FAR_VALUES) for way in (1, -1)])
+    return bool((far[:, -1] <= far[:, 0] / 2).all())
+
+
+def _sign(reading: EquationReader, family: int, term: sp.Expr) -> TermSign:
     if len(reading.written(term, 0)) != 1:
         return UNKNOWN
     written, = reading.written(term, 0)

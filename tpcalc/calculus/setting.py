@@ -114,7 +114,7 @@ class Setting(Short):
         require_no_choice(f"program {program.name}", (one.statement for one in locations), of_vectors=True)
         clock = program.clock()
         time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
-        layers = {index for index, role in program.index_roles().items() if role == "layer"}
+        layers = program.layers
         _require_clock(program, clock, locations)
         families: list[Vector] = []
         products: list[Product] = []
@@ -325,7 +325,7 @@ def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     return product
 
 
-def _depth(locations: list[Location], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:
+def _depth(locations: list[Location], layers: frozenset[sp.Symbol], program: Program) -> sp.Symbol | None:
     """The size that the layers' loops run over; None without layers."""
     loops = [loop for location in locations for loop in location.loops if loop.index in layers]
     sizes = {s for loop in loops for s in loop.first.free_symbols | loop.last.free_symbols} & set(program.sizes)

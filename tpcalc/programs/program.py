@@ -254,6 +254,11 @@ class Program(Short, Aligned):
         return dict(self._roles)
 
     @cached_property
+    def layers(self) -> frozenset[sp.Symbol]:
+        """The indices of layers."""
+        return frozenset(index for index, role in self._roles.items() if role == "layer")
+
+    @cached_property
     def _roles(self) -> dict[sp.Symbol, str]:
         locations = self.locations()
         members = [m for location in locations for m in (location.statement.target,

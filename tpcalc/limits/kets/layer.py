@@ -88,9 +88,8 @@ def layer_of(kets: KetEquations) -> KetLayer:
     setting = kets.setting
     if setting.depth is None or setting.clock is None:
         raise _refused(setting, "it has no layers up to a depth that is a symbol, or no training steps")
-    layers = {index for index, role in setting.program.index_roles().items() if role == "layer"}
     for vector in setting.program.vectors:
-        if vector.free_symbols & layers:
+        if vector.free_symbols & setting.program.layers:
             raise _refused(setting, f"every layer is given a vector {vector} of its own, of which no rule says what "
                            "the streams answer to it")
     streams: dict[bool, KetStream] = {}
@@ -134,7 +133,7 @@ def layer_of(kets: KetEquations) -> KetLayer:
 
 def _in_one_index(setting: Setting, equations: tuple[KetEquation, ...]) -> Iterator[KetEquation]:
     """The equations with one symbol for the layer: loops may have symbols of their own."""
-    layers = [index for index, role in setting.program.index_roles().items() if role == "layer"]
+    layers = setting.program.layers
     first = min(layers, key=str, default=None)
     for equation in equations:
         target, value, location = equation.target, equation.value, equation.location
@@ -212,7 +211,7 @@ def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEqu
 def _require_plain(setting: Setting, equation: KetEquation) -> None:
     """Kets of a layer have a step and a layer; updates are linear; matrices are of the layer."""
     loop = equation.location.loops[-1]
-    if len(equation.location.loops) != 2 or setting.program.index_roles().get(loop.index) != "layer":
+    if len(equation.location.loops) != 2 or loop.index not in setting.program.layers:
         raise _refused(setting, f"{equation.target} has samples, positions or outputs beside step and layer")
     ends = sp.Integer(1), setting.depth
     if (loop.first, loop.last) != (ends[::-1] if loop.descending else ends):
