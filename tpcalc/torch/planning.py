@@ -20,7 +20,7 @@ from ..groups.plan import PlanEntry, plan_of_roles
 from ..groups.roles import Roles
 from ..scaling import Powers, Scaling
 from ..tune.recipe import named_recipe
-from ..verdicts.visits import powers_of_visits
+from ..tune.visited_recipe import powers_of_visits
 from .configurations import is_configuration, of_configuration, two_models
 from .families import PlanFamily, settable_of
 from .judging import ExpectedPowers
@@ -183,7 +183,7 @@ def _of_visits(roles: Roles, recipe: str | Scaling, optimizer: str) -> dict[str,
         return dict.fromkeys(owns_of(optimizer), Powers())
     found = {}
     for own in owns_of(optimizer):
-        net = layer_settings(recipe, optimizer, own).net.narrow
+        net = layer_settings(recipe, optimizer, own).net
         branch, lr = powers_of_visits(net, "sgd" if gradient_degree(own) else "adam")  # all else moves as Adam does
         found[own] = Powers({"N": branch}, lr={"N": lr})
     return found

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+
+import sympy as sp
 
 from .. import _checks
 from ..errors import NotCovered
+from ..models.network import Network
 from ..scaling import DepthScaling, Parametrization
 from .recipe import Recipe, named_recipe, recipe_of_depth
 
@@ -34,6 +38,25 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     if named_recipe(name).target is None:
         raise NotCovered(f"visits: got {visits} with {found.name!r}, which was published for layers that are visited "
                          "once; expected 1, or a recipe that is solved")
-    from ..verdicts.visits import powers_of_visits  # recipes of a depth know no solver
-    powers = powers_of_visits(found.settings.net.narrow, found.settings.optimizer)
+    powers = powers_of_visits(found.settings.net, found.settings.optimizer)
     return replace(found, visits=visits, of_visits=dict(zip(("branch", "lr"), powers)))
+
+
+@lru_cache(maxsize=16)
+def powers_of_visits(net: Network, opt: str) -> tuple[sp.Expr, sp.Expr]:
+    """The powers of N that branch multipliers and learning rates of an optimizer are to have: the largest branches with
+    which training is stable and learns features, at one rate.
+
+    Raises ``NotCovered`` where wishes exclude each other.
+
+    >>> import tpcalc as tp
+    >>> powers_of_visits(tp.ResNet("tanh", "mlp"), "adam")
+    (-1, 0)
+    """
+    from ..verdicts.wishes import solve  # recipes of a depth know no solver
+    found = solve(net, opt, ("stable", "nontrivial", "feature learning", "one learning rate"),
+                  maximize=("*", "multiplier"), grows="N")
+    if found.conflict is not None:
+        raise NotCovered(f"visits: no powers are known for {net!r}, {opt}: {found.excluded}")
+    lr, = {power for (_, kind), power in found.settings.items() if kind == "lr"}
+    return found.settings["*", "multiplier"], lr

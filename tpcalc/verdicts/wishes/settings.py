@@ -165,15 +165,15 @@ class DepthSettings(PowerSettings):
         self.has_eps, self.has_decay = bool(direction(optimizer_name(opt)).has(EPS)), bool(opt.weight_decay)
         kinds = (LR, *[EPSILON] * self.has_eps, *[DECAY] * self.has_decay)
         self.names = {MULTIPLIER: (), **dict.fromkeys(kinds, sizes.trained), INIT: ()}
-        self.gradients = {name: sp.expand(-carried(sizes.net).of_gradients[name][0] * sizes.symbols[0])
+        self.gradients = {name: sp.expand(sizes.summed - carried(sizes.net).of_gradients[name][0] * sizes.symbols[0])
                           for name in sizes.trained}
         super().__init__(sizes, opt, fixed)
         self.regimes = tuple(self._regimes())
 
     @property
     def unset(self) -> Mapping[str, str]:
-        return {INIT: "initial sizes are counted as they are, L^0; a power of theirs is one of the branch multiplier "
-                "where a block is homogeneous in them"}
+        return {INIT: f"initial sizes are counted as they are, {self.sizes.grows}^0; a power of theirs is one of the "
+                "branch multiplier where a block is homogeneous in them"}
 
     # From exponents to what is set.
 
@@ -215,7 +215,7 @@ class DepthSettings(PowerSettings):
             ahead = [PowerCondition(self.affine(one - other), Reason(sp.Max(*cases), BESIDE))
                      for other in cases if other != one]
             charged = one != -gradient * degree(self.name)
-            said = f"eps, L^({eps}), is {'at least as large' if charged else 'no larger than'}" + (
+            said = f"eps, {self.sizes.grows}^({eps}), is {'at least as large' if charged else 'no larger than'}" + (
                 " as gradients, and decides the size of updates" if charged else " gradients")
             found.append((one, ahead, said))
         return found
@@ -289,10 +289,10 @@ class DepthSettings(PowerSettings):
         for point in (*of.corners, of.center):
             for name, power in self._beyond(point).items():
                 if power != 0:
-                    raise NotCovered(f"net: got {self.sizes.net!r}; gradients of {name} go like "
-                                     f"{'0' if power == -sp.oo else f'L^({power})'} beside their multiplier where "
-                                     f"alpha = {point[0]}, and {self.name}'s steps with them; expected ones of order "
-                                     "one, or gradient descent")
+                    size = "0" if power == -sp.oo else f"{self.sizes.grows}^({power})"
+                    raise NotCovered(f"net: got {self.sizes.net!r}; gradients of {name} go like {size} beside their "
+                                     f"multiplier where alpha = {point[0]}, and {self.name}'s steps with them; "
+                                     "expected ones of order one, or gradient descent")
 
     def recipe(self, point: Sequence[Fraction]) -> Recipe:
         alpha, *gammas = map(_rational, point)

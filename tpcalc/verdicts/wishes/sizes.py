@@ -160,16 +160,19 @@ Read = dict[str, list[tuple[Exponent, bool]]]
 
 
 class DepthSizes(PowerSizes):
-    """The sizes of a network's training by gradient descent, at points (alpha, gamma of each trained parameter)."""
+    """The sizes of a network's training by gradient descent, at points (alpha, gamma of each trained parameter).
 
-    grows, acted = "L", ("h at initialization",)
+    summed: the power of L of how many terms there are in the gradient of a parameter.
+    """
+
+    grows, acted, summed = "L", ("h at initialization",), 0
     net: Judged
 
     def __init__(self, net: Judged) -> None:
         require_frozen_embedding_readout(net)
         self.net, self.trained = net, tuple(net.trained_of_block)
         try:
-            self.terms: Counting = in_symbols(net, SGD())
+            self.terms = self._terms()
         except NoStreams as error:
             raise NotCovered(f"net: got {net!r}; {error}; expected layers that change a stream by less than it is"
                              ) from None
@@ -183,6 +186,9 @@ class DepthSizes(PowerSizes):
         self.terms.counted.entries.upto(2)  # what the second step reads of the first is found with it
         self.base = (Fraction(3), *(Fraction(4) + Fraction(i, 7) for i in range(self.size - 1)))
         self.far = Polytope.simplex((0, *[-FAR] * (self.size - 1)), 3 * FAR)  # branch multipliers do not grow
+
+    def _terms(self) -> Counting:
+        return in_symbols(self.net, SGD())
 
     def at(self, point: Point, inner: Point | None = None, what: str | None = None) -> Forms:
         """Sizes at a point; inner: towards which ties break; what: of a matrix's updates alone, by its name, or before
@@ -208,7 +214,7 @@ class DepthSizes(PowerSizes):
         """Raise ``NotCovered`` where branch multipliers that grow with the depth are left."""
         if any(self.far.walls[0].at(corner) == 0 for corner in part.corners):
             raise NotCovered(f"net: got {self.net!r}; a branch multiplier of order one is left, and layers that "
-                             "change a stream by as much as it is are counted at given exponents alone, by tp.classify")
+                             "change a stream by as much as it is are counted at given exponents alone")
 
     def _at(self, point: Point, inner: Point | None, what: str | None) -> Forms:
         values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.symbols, point)}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import sympy as sp
 
@@ -15,6 +15,7 @@ from ..._shown import Short
 from ..._text import Aligned
 from ..counted import WIDE, Judged, by_gates, require_untied
 from ..optimized import optimizer_or_default
+from ..visits import visited_once
 from ...derivations.printing import latex
 from ...errors import NotCovered
 from ...orders import Affine, Region
@@ -30,6 +31,7 @@ from .choosing import chosen, objective
 from .pieces import Bounds, Piece, Pieces
 from .settings import ALL, SETTINGS_RULES, DepthSettings, Key, PowerSettings, Recipe
 from .sizes import DepthSizes, Reason
+from .visit_powers import VisitSettings, VisitSizes
 from .table import USUAL, WISHES, Wish, sizes_at_most, wishes
 from .width_powers import WidthSettings, WidthSizes
 
@@ -43,7 +45,7 @@ class SolvedPowers(Short, Aligned):
     parametrization of it, None where there is none; settings: the powers that it sets. reasons: by facet, and by
     equation, of the region, the term of the program that makes it and the rule by which it counts. conflict: the
     smallest set of wishes that are known to exclude each other, each with its reason, None where there is an answer.
-    assumed: what the region takes for granted; grows: the variable, "L" or "n".
+    assumed: what the region takes for granted; grows: the variable, "L", "N" or "n".
 
     >>> import tpcalc as tp
     >>> found = tp.solve(tp.ResNet(), want=("stable", "nontrivial", "diverse"))
@@ -89,7 +91,7 @@ class SolvedPowers(Short, Aligned):
             here, there = (", ".join(self.said(region.expressions(symbols))) or "any"
                            for region, symbols in ((one, tuple(self.powers.values())), (same, self.symbols)))
             lines.append(f"{'or' if number else f'powers of {self.grows}'}: {here}")
-            lines += [f"  which is {there}"] * (self.grows == "L")
+            lines += [f"  which is {there}"] * (self.grows != "n")
         if self.settings:
             lines.append("one of these: " + ", ".join(f"{_called(key)} {as_power(power, self.grows)}"
                                                       for key, power in _joined(self.settings).items()))
@@ -111,8 +113,9 @@ class SolvedPowers(Short, Aligned):
 
 
 def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: Mapping[Key, Any] | None = None,
-          minimize: Key | None = None, maximize: Key | None = None) -> SolvedPowers:
-    """The powers of the depth L, or the width n, with which a network trained by an optimizer does what is wished for.
+          minimize: Key | None = None, maximize: Key | None = None, grows: str | None = None) -> SolvedPowers:
+    """The powers of the depth L, of the number of visits N, or of the width n, with which a network trained by an
+    optimizer does what is wished for.
 
     Parameters
     ----------
@@ -130,6 +133,9 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     minimize, maximize:
         such a pair: its power (of "*", the sum over all parameters) is to be as small, or as large, as it can be in
         ``recipe``.
+    grows:
+        "L", the default of residual networks, or "N": every layer is visited N times, by the same matrices, and powers
+        of N are asked for, as ``tp.theory.classify_visits`` counts them; "n" for a perceptron.
 
     Powers are exponents: lr L^-1 has the power -1. Sizes are maxima of affine forms, whose polytopes are found by
     evaluating the network's equations at their corners. ``recipe`` is complete if that can be, before it is diverse,
@@ -144,14 +150,16 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
     >>> found = tp.solve(tp.ResNet("linear", "mlp"), want=("stable", "diverse", "complete"))
     >>> found.region, list(found.conflict)
     ((), ['stable', 'diverse', 'complete'])
+    >>> tp.solve(tp.ResNet("tanh", "mlp"), "adam", grows="N").settings["*", "multiplier"]
+    -1
     """
     wished = wishes(want)
-    bounds, settings, stands_in = _asked(ResNet() if net is None else net, opt, fixed)
+    bounds, settings, stands_in = _asked(ResNet() if net is None else net, opt, fixed, grows)
     sizes = bounds.sizes
     for wish in wished:
         if not wish.is_counted(sizes):
-            raise NotCovered(f"want: got {wish.name!r}, which is counted in powers of L alone; expected other wishes "
-                             "for a perceptron")
+            raise NotCovered(f"want: got {wish.name!r}, which is counted in powers of {' and '.join(wish.counted_in)} "
+                             f"alone; expected other wishes for powers of {sizes.grows}")
     wished = tuple(dict.fromkeys([*(WISHES[name] for name in sizes.required), *wished]))
     least = objective(settings, minimize, maximize)
     pieces = Pieces(bounds, settings)
@@ -175,11 +183,15 @@ def solve(net: Any = None, opt: Any = None, want: Sequence[str] = USUAL, fixed: 
                         sizes.grows)
 
 
-def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds, PowerSettings, tuple[str, ...]]:
+def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None, grows: str | None
+           ) -> tuple[Bounds, PowerSettings, tuple[str, ...]]:
     """What is solved for: where sizes are of order one, what is set, and what stands for a wide network."""
     if not isinstance(net, (Network, Perceptron)):
         raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.width.Perceptron or "
                          "None")
+    known = ("n",) if isinstance(net, Perceptron) else ("L", "N")
+    if grows not in (None, *known):
+        raise ValueError(f"grows: got {short(grows)}; expected {' or '.join(map(repr, known))} for {short(net)}")
     optimizer = optimizer_or_default(opt)
     if isinstance(optimizer, Clipped):
         raise NotCovered(f"opt: got {optimizer!r}; what clipping divides by is not solved for; expected "
@@ -187,19 +199,23 @@ def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None) -> tuple[Bounds,
     if isinstance(net, Perceptron):
         widths = WidthSizes(net, optimizer)
         return Bounds(widths), WidthSettings(widths, optimizer, fixed), ()
+    if grows == "N":
+        net, optimizer, assumed = visited_once(net, optimizer)
+        bounds, sizes = _bounds(VisitSizes, net)
+        return bounds, VisitSettings(sizes, optimizer, fixed), assumed
     stands_in = (*by_gates(net), *([WIDE] if net.narrow is not net else ()))
     net = net.narrow
     require_untied(net)
     require_vectors_taken(net, optimizer, DepthScaling())
-    bounds = _in_depth(net)
-    assert isinstance(bounds.sizes, DepthSizes)
-    return bounds, DepthSettings(bounds.sizes, optimizer, fixed), stands_in
+    bounds, sizes = _bounds(DepthSizes, net)
+    return bounds, DepthSettings(sizes, optimizer, fixed), stands_in
 
 
 @lru_cache(maxsize=4)
-def _in_depth(net: Judged) -> Bounds:
+def _bounds(of: Callable[[Judged], DepthSizes], net: Judged) -> tuple[Bounds, DepthSizes]:
     """Found once for all optimizers and wishes."""
-    return Bounds(DepthSizes(net))
+    sizes = of(net)
+    return Bounds(sizes), sizes
 
 
 def _set_to(settings: PowerSettings, piece: Piece, point: Sequence[Any]) -> dict[Key, sp.Expr]:
@@ -284,7 +300,7 @@ def _because(pieces: Pieces, wish: Wish, others: Sequence[Wish]) -> str:
     said = list[str]()
     found = pieces.bounded(sizes_at_most([wish]))
     if found.nowhere is not None:
-        return f"{found.nowhere.name} grows with L whatever is set: by {found.nowhere.reason.term}"
+        return f"{found.nowhere.name} grows with {pieces.sizes.grows} whatever is set: by {found.nowhere.reason.term}"
     rest = [piece.part for piece in pieces.of(others, sizes_at_most([wish, *others]))] if others else [pieces.far]
     if wish.at_most:
         cuts = [form for form in found.cuts if any(form.affine.at(c) > 0 for part in rest for c in part.corners)]

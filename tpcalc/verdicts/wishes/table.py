@@ -34,18 +34,18 @@ def _complete(sizes: PowerSizes) -> tuple[Clause, ...]:
 @dataclass(frozen=True)
 class Wish:
     """says: what it is in words; at_most: sizes that are of order one at most; at_least: conditions on sizes that are
-    so large, all of which are to hold; settings: what it asks of powers that are set, by name; depth_alone: is it
-    counted in powers of L alone?"""
+    so large, all of which are to hold; settings: what it asks of powers that are set, by name; counted_in: the
+    variables in whose powers it is counted."""
 
     name: str
     says: str
     at_most: tuple[str, ...] = ()
     at_least: Callable[[PowerSizes], tuple[Clause, ...]] = lambda sizes: ()
     settings: str = ""
-    depth_alone: bool = False
+    counted_in: str = "LNn"
 
     def is_counted(self, sizes: PowerSizes) -> bool:
-        return not self.depth_alone or sizes.grows == "L"
+        return sizes.grows in self.counted_in
 
 
 WISHES = {wish.name: wish for wish in (
@@ -59,18 +59,18 @@ WISHES = {wish.name: wish for wish in (
          ("h at initialization", "change of h"), lambda sizes: tuple((name,) for name in sizes.acted)),
     Wish("feature learning", "an update changes h by order one at least", at_least=_one("change of h")),
     Wish("diverse", "layers differ by noise of order one at least, after an update, too (a diversity exponent of 1/2)",
-         at_least=_one(NOISE), depth_alone=True),
+         at_least=_one(NOISE), counted_in="L"),
     Wish("complete", "the effect of no matrix on its block becomes linear in updates", at_least=_complete,
-         depth_alone=True),
+         counted_in="LN"),
     Wish("every matrix has an effect", "the updates of each matrix alone change x or f by order one at least",
          at_least=lambda sizes: tuple((effect_of(name),) for name in sizes.trained)),
     Wish("every matrix learns", "the updates of each matrix alone change what it acts on, and x or f, by order one at "
          "least", at_least=_learning),
     Wish("one learning rate", "the learning rates of all matrices go with the same power", settings="one lr"),
     Wish("visible decay", "a step's weight decay takes a share of order one of a weight", settings="visible decay",
-         depth_alone=True),
+         counted_in="LN"),
     Wish("eps in proportion", "eps goes like the gradients that it is added to", settings="eps in proportion",
-         depth_alone=True))}
+         counted_in="LN"))}
 
 USUAL = ("stable", "faithful", "feature learning")
 
