@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, Sequence
 
 import sympy as sp
 
@@ -16,6 +17,7 @@ from ...orders import Region, point_of
 from ...limits import LimitRegion
 from ...scaling import DepthScaling, Parametrization, WidthScaling
 from ...models import ResNet
+from ...models.network import Network
 from ...optimizers.faithful import optimizer_name
 from ...width.regimes import WidthRegime
 from .drawing import plot_phase_diagram
@@ -24,6 +26,8 @@ from .picture import PhasePicture, picture
 from .plane import COORDINATES, ExponentPlane
 from .regions import Point, area, corners, crossing, dimension, faces, joined_faces, lines_of, needed
 from ..verdict import Verdict
+from ..visits import VisitVerdict
+from .visit_plane import JointVerdict, VisitPlane
 from .width_plane import WidthPlane
 
 MARGIN = Fraction(3, 4)  # of the box around the corners
@@ -44,7 +48,7 @@ class PhaseRegion(Short):
     """
 
     region: Region
-    verdict: Verdict | WidthRegime
+    verdict: Verdict | WidthRegime | VisitVerdict | JointVerdict
     vertices: tuple[Point, ...]
     dimension: int
     symbols: tuple[sp.Symbol, ...] = COORDINATES
@@ -86,10 +90,10 @@ class PhaseDiagram(Short):
     ('Depth-muP', 11)
     """
 
-    net: ResNet | None
+    net: Network | None
     regions: tuple[PhaseRegion, ...]
     box: tuple[Point, Point]
-    plane: ExponentPlane | WidthPlane
+    plane: ExponentPlane | WidthPlane | VisitPlane
 
     @property
     def symbols(self) -> tuple[sp.Symbol, ...]:
@@ -175,8 +179,8 @@ class PhaseDiagram(Short):
         return html(self.picture)
 
 
-def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrization | WidthScaling | None = None,
-                  optimizer: object = None) -> PhaseDiagram:
+def phase_diagram(net: Network | None = None, scale: DepthScaling | Parametrization | WidthScaling | None = None,
+                  optimizer: object = None, visits: Sequence[Any] | None = None) -> PhaseDiagram:
     """Divide a plane of exponents by verdicts: faces of all lines on which an exponent changes, joined again.
 
     net: default the linear residual network. scale: default the plane of (alpha, gamma); else a scaling with two
@@ -185,6 +189,9 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     against its learning rate; eps is negligible then.
     A ``tp.WidthScaling`` with two symbols is a plane of powers of n, of a perceptron of its layers and without a net;
     its regions are named as ``tpcalc.width.width_regime`` names them.
+    visits: a pair (branch, lr) of powers of 1/N, numbers or affine forms in symbols, for layers that are visited N
+    times: verdicts are those of ``tp.theory.classify_visits``. Its symbols, and those of a ``tp.DepthScaling`` beside
+    it, are two together; a region then has both verdicts.
     Nothing is sampled: every face is judged at a point inside it, and between its lines no flag can change. The
     verdict at a point is that of ``tp.classify`` for the scaling there. The two symbols stand for any real numbers,
     whatever is supposed of them. Raises ``ValueError`` for anything but a ``tp.ResNet``, or None with a
@@ -205,7 +212,12 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     >>> wide = tp.phase_diagram(scale=tp.WidthScaling([0, 0, s], [0, 0, s], r))
     >>> [wide.at(*point).name for point in ((0, 0), (1, 1), (1, 0), (0, 1))]
     ['kernel regime', 'feature learning', 'trivial', 'unstable']
+    >>> loops = tp.phase_diagram(optimizer="adam", visits=(p, q))
+    >>> print(loops.at(1, 0).name, *loops.at(1, 0).conditions, sep=", ")
+    does not depend on the number of visits, Eq(p, 1), Eq(q, 0)
     """
+    if visits is not None:
+        return _diagram(net, VisitPlane.of(ResNet() if net is None else net, scale, optimizer, visits))
     if not isinstance(net, (ResNet, type(None))):
         raise ValueError(f"net: got {net!r}; expected a tp.ResNet or None")
     if not isinstance(scale, (DepthScaling, Parametrization, WidthScaling, type(None))):
@@ -219,6 +231,10 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
         plane = WidthPlane.of(scale)
     else:
         raise ValueError(f"net: got {net!r} with a tp.WidthScaling, which is of a perceptron; expected None")
+    return _diagram(net, plane)
+
+
+def _diagram(net: Network | None, plane: ExponentPlane | WidthPlane | VisitPlane) -> PhaseDiagram:
     lines = lines_of(plane.decisive())
     verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
     kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}
@@ -239,10 +255,16 @@ def _answer(value: bool | sp.Expr | None) -> str:
 
 
 def _box(parts: list[Region]) -> tuple[Point, Point]:
-    """Around all points where walls of regions meet, of which there is at least one."""
+    """Around all points where walls of regions meet, and around one of each region that lies outside of these."""
     points = [point for part in parts for i, c in enumerate(part.conditions) for d in part.conditions[:i]
               for point in crossing(c.form, d.form) if _closure_has(part, point)]
-    alphas, gammas = zip(*(points or [(Fraction(0), Fraction(0))]))
+    box = _around(points or [(Fraction(0), Fraction(0))])
+    outside = [point for part in parts if not corners(part, box) and (point := part.point()) is not None]
+    return _around([*points, *outside]) if outside else box
+
+
+def _around(points: Sequence[tuple[Fraction, ...]]) -> tuple[Point, Point]:
+    alphas, gammas = zip(*points)
     return (min(alphas) - MARGIN, min(gammas) - MARGIN), (max(alphas) + MARGIN, max(gammas) + MARGIN)
 
 

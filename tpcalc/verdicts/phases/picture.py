@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from textwrap import wrap
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
@@ -14,8 +14,6 @@ import scipy  # its parts are imported where they are used first
 
 from ..._shown import Short
 from ...derivations.printing import latex
-from ...width.regimes import WidthRegime
-from ..verdict import Verdict
 
 if TYPE_CHECKING:
     from .diagram import PhaseDiagram, PhaseRegion
@@ -154,7 +152,7 @@ def said(diagram: "PhaseDiagram", one: "PhaseRegion") -> str:
     return "\n".join([
         one.name, f"where {row['where']}",
         *(f"{key.replace('_', ' ')}: {row[key]}" for key in row if key not in ("name", "where", "dimension")),
-        f"powers of {v.grows} at {v.where}:", *_powers(v),
+        f"powers of {v.grows} at {v.where}:", *_powers(v.exponents),
         *(f"rate of convergence L^-r, r = {rate}" for rate in rates if rate is not None)])
 
 
@@ -164,9 +162,9 @@ def mixed(first: str, second: str, share: float) -> str:
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
-def _powers(verdict: Verdict | WidthRegime) -> list[str]:
+def _powers(exponents: Mapping[str, sp.Expr]) -> list[str]:
     words = {sp.oo: "exponential", -sp.oo: "nothing"}
-    return [f"  {name}: {words.get(power, power)}" for name, power in verdict.exponents.items()]
+    return [f"  {name}: {words.get(power, power)}" for name, power in exponents.items()]
 
 
 def _rates(diagram: "PhaseDiagram", one: "PhaseRegion") -> list[tuple[list[list[float]], float, str]]:

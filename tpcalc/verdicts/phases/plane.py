@@ -127,6 +127,10 @@ class ExponentPlane:
         """The verdict at a point inside a face."""
         point = face.point()
         assert point is not None
+        return self.judged_at(point)
+
+    def judged_at(self, point: tuple[sp.Expr, ...]) -> Verdict:
+        """The verdict at a point."""
         region, found = next((region, found) for region, found in self.cells if region.contains(point))
         scale = self.at(tuple(map(symbolic, point)))
         gamma = scale.gamma if isinstance(scale, DepthScaling) else None
