@@ -178,7 +178,8 @@ class Odd(usual.ResMLP):  # type: ignore[misc,name-defined]
     def forward(self, x: Any) -> Any:
         x = self.read_in(x)
         for layer, scale in zip(self.layers, self.scales):
-            y = (self.layers[0] if self.how == "shared" else layer)(x)
+            y = (self.layers[0] if "shared" in self.how else layer)(x)
+            y = layer(y) if self.how == "shared and not" else y
             x = y if self.how == "no stream" else x + scale * y
         return self.out(x)
 
@@ -200,12 +201,14 @@ def with_extra(depth: int) -> Any:
 def test_what_has_no_layers_to_measure_is_refused() -> None:
     adam = lambda model: torch.optim.Adam(model.parameters())  # noqa: E731
     for how, message in (("no stream", "^make: got a model in which nothing is added"),
-                         ("shared", "^layers.0.0.weight: got a matrix that several layers share")):
+                         ("shared and not", "^layers.0.0.weight: got a matrix that 2 layers share, and others")):
         with pytest.raises(tp.NotCovered, match=message):
             tpt.audit(lambda depth: Odd(depth, how), adam, (2, 4), depth_key="depth")
     with pytest.raises(tp.NotCovered, match="^loss: got one that does not call the model"):
         tpt.audit(usual.ResMLP, adam, (2, 4), depth_key="depth", loss=loss_without_model)
     with pytest.raises(tp.NotCovered, match="^extra: got a gradient, and no operation"):
         tpt.audit(with_extra, adam, (2, 4), depth_key="depth", loss=loss_with_matrix)
-    found = tpt.audit(lambda depth: Odd(depth, ""), adam, (2, 4), depth_key="depth")
-    assert any(one.startswith("scales: several layers use it") for one in found.not_checked)
+    for how, grows in (("", "L"), ("shared", "N")):
+        found = tpt.audit(lambda depth: Odd(depth, how), adam, (2, 4), depth_key="depth")
+        assert found.grows == grows and any(one.startswith("scales: several layers use it")
+                                            for one in found.not_checked)

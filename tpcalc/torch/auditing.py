@@ -24,7 +24,8 @@ class ModelAudit(Short, Tabled):
     """What an audit measured.
 
     findings: what is not as it should be, empty where ``ok``; powers: (quantity, pattern) -> measured power, of the
-    depth or the width as the quantity begins with; not_checked: sentences on what was not; recipe: the name, or None.
+    depth, of the number of visits or of the width as the quantity begins with; not_checked: sentences on what was not;
+    recipe: the name, or None; grows: "L", or "N" where layers are visited more often in deeper models.
     """
 
     recipe: str | None
@@ -32,10 +33,11 @@ class ModelAudit(Short, Tabled):
     findings: tuple[Finding, ...]
     powers: dict[tuple[str, str], Power]
     not_checked: tuple[str, ...]
+    grows: str = "L"
 
     @property
     def ok(self) -> bool:
-        """With a recipe: are all exponents its exponents? Without: is training stable and nontrivial in depth?"""
+        """With a recipe: are all exponents its exponents? Without: is training stable and nontrivial?"""
         return not self.findings
 
     @property
@@ -46,7 +48,7 @@ class ModelAudit(Short, Tabled):
                     if power.is_known and quantity.split()[-1] in SHOWN)
 
     def __str__(self) -> str:
-        asked = "stable and nontrivial in depth" if self.recipe is None else self.recipe
+        asked = self.recipe or f"stable and nontrivial in {'depth' if self.grows == 'L' else 'visits'}"
         verdict = f"{asked}: " + ("yes" if self.ok else f"no, {len(self.findings)} findings")
         return "\n".join([verdict, *map(str, self.findings), *(f"not checked: {one}" for one in self.not_checked)])
 
@@ -75,9 +77,11 @@ def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[i
         what the model takes; None draws one for its first embedding, linear layer or convolution.
 
     The verdict is made of measurements alone. Residual streams and their layers are those that a reading of the live
-    models finds, however parameters are called. Raises ``NotCovered`` without a residual stream and for matrices that
-    layers share, ``ValueError`` where no layers are added with the depth, and for depths that are no growing whole
-    numbers. Source: Tensor Programs VI, Definition 4.1 and section 5 [tensor_programs_vi/definition_41].
+    models finds, however parameters are called. Where depth_key says how often layers are visited, by the same
+    matrices, powers are those of that number, measured at first visits. Raises ``NotCovered`` without a residual
+    stream, where matrices are shared by layers of different numbers, and where both numbers grow, ``ValueError``
+    where no layers are added with the depth, and for depths that are no growing whole numbers. Source: Tensor Programs
+    VI, Definition 4.1 and section 5 [tensor_programs_vi/definition_41]; of visits [tpcalc/loops].
 
     >>> import torch
     >>> from torch import nn
@@ -114,4 +118,4 @@ def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[i
     else:
         more = measure.of_width(across, [{depth_key: sizes[0], str(width_key): n} for n in across])
         found, powers, left = [*found, *more[0]], {**powers, **more[1]}, [*left, *more[2]]
-    return ModelAudit(title, tuple(sizes), tuple(found), powers, tuple(left))
+    return ModelAudit(title, tuple(sizes), tuple(found), powers, tuple(left), measure.live.grows)

@@ -21,7 +21,7 @@ from ..results import Run
 from .families import of_family
 from .findings import Finding, Power, fitted
 from .judging import Measure, expected_of
-from .live_layers import StreamLocations, observed
+from .live_layers import AXES, StreamLocations, observed
 from .measuring import Make, MakeOptimizer, Script, settings_of
 from .reading.claims import rms_of
 from .streams import Loss, build
@@ -45,7 +45,7 @@ class DepthCheck(Short, Tabled):
     sizes: quantity -> array (seeds, depths, steps) of root mean squares; slopes: quantity -> a power a step; derived:
     quantity -> the power that stable and nontrivial training, or the recipe, has, None where there is none; limit: the
     exact size of the stream at infinite width and depth, an array (steps,), where it was given; findings: those of an
-    audit of the first step at these depths.
+    audit of the first step at these depths; grows: "L", or "N" where depths are numbers of visits.
     """
 
     depths: tuple[int, ...]
@@ -56,6 +56,7 @@ class DepthCheck(Short, Tabled):
     recipe: str | None
     limit: np.ndarray | None = None
     findings: tuple[Finding, ...] = ()
+    grows: str = "L"
 
     @property
     def rows(self) -> list[Fields]:
@@ -69,7 +70,7 @@ class DepthCheck(Short, Tabled):
         audit's."""
         if self.findings:
             return "\n".join(map(str, self.findings))
-        return self.departure or "no quantity departs from its derived power of the depth"
+        return self.departure or f"no quantity departs from its derived power of {AXES[self.grows]}"
 
     @property
     def departure(self) -> str | None:
@@ -83,9 +84,9 @@ class DepthCheck(Short, Tabled):
             if off:
                 power = steps[off[-1]]
                 way = "grows" if power.value > expected else "dies out"
-                return (f"{quantity} departs from step {off[-1]} on: L^({power.value:.2f} +- {power.error:.2f}) and "
-                        f"not L^({expected:g}); what layers add up to {way} with the depth: branches or learning "
-                        "rates of layers")
+                return (f"{quantity} departs from step {off[-1]} on: {self.grows}^({power.value:.2f} +- "
+                        f"{power.error:.2f}) and not {self.grows}^({expected:g}); what layers add up to {way} with "
+                        f"{AXES[self.grows]}: branches or learning rates of layers")
         return None
 
     @property
@@ -122,11 +123,12 @@ class DepthCheck(Short, Tabled):
             last, expected = means[:, -1], self.derived[quantity]
             if expected is not None and (last > LEAST).all():
                 line = last[-1] * 2.0**(expected * (x - x[-1]))
-                axis.plot(x, line, "k--", label=f"derived L^{expected:g}, fitted {self.slopes[quantity][-1].value:.2f}")
+                fit = self.slopes[quantity][-1].value
+                axis.plot(x, line, "k--", label=f"derived {self.grows}^{expected:g}, fitted {fit:.2f}")
                 axis.legend(frameon=False, fontsize=7)
             if quantity == "stream" and self.limit is not None:
                 axis.axhline(self.limit[-1], color="k", linestyle=":")
-            axis.set(yscale="log", xlabel="log2 of the depth", title=quantity)
+            axis.set(yscale="log", xlabel=f"log2 of {AXES[self.grows]}", title=quantity)
         return axes
 
 
@@ -181,12 +183,13 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
     slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist(), corrected=True) for i in range(values.shape[2]))
               for q, values in found.items()}
-    derived, live = _derived(recipe, script.optimizer_name), script.live
+    live = script.live
+    derived = _derived(recipe, script.optimizer_name, live.grows)
     inside = live.of_layers(live.small)
     width = max(shape[-1] for name, shape in live.small.tape.shapes.items() if name in inside and len(shape) > 1)
     curve = None if limit is None else stream_of(limit)
     first = Measure(script).of_depth(sizes, [{depth_key: depth} for depth in sizes], recipe)[0]
-    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve, tuple(first))
+    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve, tuple(first), live.grows)
 
 
 def stream_of(run: Run) -> np.ndarray:
@@ -244,13 +247,16 @@ def _effect(change: Tensor, gradient: Tensor | None, x: Tensor, slope: Tensor | 
     return abs(float((change * gradient).sum())) / max(float(slope.norm() * x.norm()), LEAST)
 
 
-def _derived(recipe: str | Scaling | None, optimizer: str | None) -> dict[str, float | None]:
-    """Powers of the depth: those of stable, nontrivial training; of branches and updates those of the recipe."""
-    stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
+def _derived(recipe: str | Scaling | None, optimizer: str | None, grows: str) -> dict[str, float | None]:
+    """Powers: those of stable, nontrivial training; of branches and updates those of the recipe. Effects of a matrix
+    are those of all visits together."""
+    visited = float(grows == "N")
+    stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None,
+                                       "effect": visited - 1}
     if recipe is None:
         return stable
-    given = expected_of(recipe, optimizer or "signsgd", optimizer is not None)[True]
-    return {**stable, "branch": given.branch, "effect": given.update}
+    given = expected_of(recipe, optimizer or "signsgd", optimizer is not None, grows)[True]
+    return {**stable, "branch": given.branch, "effect": visited + given.update}
 
 
 def _first(powers: Sequence[Power]) -> Power:

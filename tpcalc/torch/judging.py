@@ -12,18 +12,20 @@ import sympy as sp
 from ..verdicts import classify
 from ..verdicts.advice import BEST
 from ..verdicts.crossover import crossover
-from ..groups.factors import layer_settings, name_in, owns_of, settable
+from ..groups.factors import gradient_degree, layer_settings, name_in, owns_of, settable
 from ..scaling import Scaling
 from ..training.settings import Settings
+from ..tune.visited_recipe import solved_powers
+from ..verdicts.visits import classify_visits
 from .findings import UNKNOWN, Finding, Power, branch_cause, fitted, update_cause
+from .live_layers import AXES
 from .measuring import EVERYWHERE, Script, Sizes, first_update
 
 TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
-STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
+STEPS = {"L": 2, "N": 4}  # measured exponents are read as multiples of 1/2, or 1/4, where a verdict is asked for
 SEEDS, CONFIRMED = 3, 12  # initializations; findings are of as many as the second
-BRANCH, UPDATE = "branch, power of the depth", "update, power of the depth"
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
 
@@ -61,11 +63,43 @@ class ExpectedPowers:
         return None if decay is None else float(self.given.of(self.matrix, "lr") + decay)
 
 
+@dataclass(frozen=True)
+class ExpectedOfVisits(ExpectedPowers):
+    """Powers of the number of visits; branches, lr: those that are set; degree: of the optimizer's direction."""
+
+    branches: float
+    lr: float
+    degree: float
+
+    @property
+    def branch(self) -> float:
+        return self.branches
+
+    @property
+    def gradient(self) -> float:
+        """The power of a gradient, a sum over visits with each a branch's multiplier."""
+        return 1 + self.branches
+
+    @property
+    def update(self) -> float:
+        """The power of what one update changes in the stream at one visit."""
+        return self.branches + self.lr + self.degree * self.gradient
+
+    @property
+    def over(self) -> float | None:
+        return None if self.given.eps(self.matrix) is None else -self.gradient
+
+    @property
+    def share(self) -> float | None:
+        return None if self.given.decay_of(self.matrix) is None else 0.0
+
+
 class Measure:
     """A script to measure."""
 
     def __init__(self, script: Script) -> None:
         self.script, self.live = script, script.live
+        self.axis = AXES[self.live.grows]
 
     def confirmed(self, sizes: list[int], configs: list[dict[str, object]],
                   judge: Callable[[dict[tuple[str, str], Power], list[list[Sizes]]], Found]) -> Found:
@@ -93,14 +127,14 @@ class Measure:
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         own = self.script.optimizer_name
         name = own or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        said = None if recipe is None else expected_of(recipe, name, own is not None)
+        said = None if recipe is None else expected_of(recipe, name, own is not None, self.live.grows)
         given = {p: None if said is None else said[groups[p].ends] for p in patterns}
         found, left = list(self._blown_up(runs, sizes)), [
             f"{name}: several layers use it, and what one of them changes is not measured"
-            for name in sorted(self.live.shared)]
+            for name in sorted(self.live.unlike_matrices(self.live.large))]
         shares = [(p, skip) for (q, p), skip in powers.items() if q == "skip" and skip.is_known and skip.differs(
             0, TOLERANCE)]
-        found += [Finding.of(p, "share of the stream behind a layer, power of the depth", skip, 0.0,
+        found += [Finding.of(p, f"share of the stream behind a layer, power of {self.axis}", skip, 0.0,
                              "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
         inside = {p: groups[p].in_layers for p in patterns}
         off = {p: powers["update", p].value - self._expected_update(inside[p], given[p]) for p in patterns
@@ -125,11 +159,11 @@ class Measure:
                     else:
                         left.append(f"{p}: {one.quantity} {one.measured:+.2f} +- {one.error:.2f}, which is not told "
                                     f"from {one.expected:+.2g}")
-                found += self._eps(p, powers, deepest, None, sizes[-1])
+                found += self._eps(p, powers, deepest, inside[p], None, sizes[-1])
             else:
                 found += self._against(p, inside[p], branch, update, expected, whole, bool(shares), deepest)
-                found += self._eps(p, powers, deepest, expected, sizes[-1])
-                found += self._decay(p, powers, deepest, inside[p], expected)
+                found += self._eps(p, powers, deepest, inside[p], expected, sizes[-1])
+                found += self._decay(p, powers, inside[p], expected)
         if not any(powers.get(("update", p), UNKNOWN).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding.of(self.live.name, "update of layers", UNKNOWN, None, "no gradient reaches any layer, "
                                     "or no update: is the multiplier zero, or not initialized?"))
@@ -137,9 +171,18 @@ class Measure:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
-                found.append(Finding.of(self.live.name, UPDATE, best, -1.0, "updates of all layers together vanish "
-                                        "with the depth: layers stay as they began"))
-        return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
+                found.append(Finding.of(self.live.name, self.update, best, -1.0, "updates of all layers together "
+                                        f"vanish with {self.axis}: layers stay as they began"))
+        size = "depth" if self.live.grows == "L" else "visits"
+        return found, {(f"{size} {q}", p): one for (q, p), one in powers.items()}, left
+
+    @property
+    def branch(self) -> str:
+        return f"branch, power of {self.axis}"
+
+    @property
+    def update(self) -> str:
+        return f"update, power of {self.axis}"
 
     def _expected_update(self, inside: bool, given: ExpectedPowers | None) -> float:
         if not inside:
@@ -152,14 +195,15 @@ class Measure:
         expected = given.branch
         if inside and branch.is_known and branch.differs(expected, TOLERANCE):
             normalized = _average(deepest, "invariance", p) < 1e-3
-            found.append(Finding.of(p, BRANCH, branch, expected,
+            found.append(Finding.of(p, self.branch, branch, expected,
                                     branch_cause(branch.value, expected, normalized, skipped)))
         expected = self._expected_update(inside, given)
         tolerance = TOLERANCE * (1 + _average(deepest, "degree", p) / 2)  # gradients enter twice where updates grow so
         if _average(deepest, "dimensions", p) < 2:
             tolerance *= 1.25  # of vectors there are fewer entries to measure
         if update.is_known and update.differs(expected, tolerance):
-            found.append(Finding.of(p, UPDATE, update, expected, update_cause(inside, update.value, expected, whole)))
+            found.append(Finding.of(p, self.update, update, expected,
+                                    update_cause(inside, update.value, expected, whole)))
         return found
 
     def _against_verdict(self, p: str, inside: bool, branch: Power, update: Power, whole: bool,
@@ -169,17 +213,30 @@ class Measure:
             return []
         if not inside:
             return [] if update.value <= TOLERANCE else [
-                Finding.of(p, UPDATE, update, 0.0, update_cause(False, update.value, 0.0, whole))]
-        together = Fraction(round(-STEPS * update.value), STEPS)
-        alpha = Fraction(round(-STEPS * branch.value), STEPS) if branch.is_known else Fraction(1)
-        verdict = classify(alpha, together - alpha)
-        if not verdict.stable_at_init:
-            return [Finding.of(p, BRANCH, branch, -0.5, branch_cause(branch.value, -0.5, False, skipped))]
-        if verdict.output_stable is False:
-            return [Finding.of(p, UPDATE, update, -1.0, update_cause(True, update.value, -1.0, whole))]
+                Finding.of(p, self.update, update, 0.0, update_cause(False, update.value, 0.0, whole))]
+        steps = STEPS[self.live.grows]
+        together = Fraction(round(-steps * update.value), steps)
+        alpha = Fraction(round(-steps * branch.value), steps) if branch.is_known else Fraction(1)
+        starts, stays, largest = self._verdict(alpha, together - alpha)
+        if not starts:
+            return [Finding.of(p, self.branch, branch, largest, branch_cause(branch.value, largest, False, skipped))]
+        if stays is False:
+            return [Finding.of(p, self.update, update, -1.0, update_cause(True, update.value, -1.0, whole))]
         return []
 
-    def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
+    def _verdict(self, alpha: Fraction, gamma: Fraction) -> tuple[bool | None, bool | None, float]:
+        """Are the stream at initialization, and outputs in training, stable? And the largest power of branches."""
+        if self.live.grows == "L":
+            verdict = classify(alpha, gamma)
+            return verdict.stable_at_init, verdict.output_stable, -0.5
+        again = classify_visits(alpha, gamma, opt="signsgd")
+        return again.stable_at_init, again.stable, -1.0
+
+    def _raw(self, gradient: Power) -> Power:
+        """The power of a gradient that is a sum over visits, of that at one of them."""
+        return replace(gradient, value=gradient.value + (self.live.grows == "N"))
+
+    def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
              given: ExpectedPowers | None, depth: float) -> list[Finding]:
         eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
         if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
@@ -189,40 +246,44 @@ class Measure:
             return []
         felt = _average(deepest, "eps", p) > FELT * _average(deepest, "entry", p)
         allowed = max(0.0, expected)
+        gradient = self._raw(gradient) if inside else gradient
         over = Power(eps.value - gradient.value, gradient.error)
         if over.value <= allowed or not over.differs(allowed, TOLERANCE) or given is None and not felt:
             return []
         size, entry = _average(deepest, "eps", p), _average(deepest, "entry", p)
         power = sp.Rational(str(round(over.value, 2)))
         there = crossover({"depth": depth, "width": 1.0, "eps": size, "gradient": entry}, sp.Integer(0), power)
-        return [Finding.of(p, "eps over gradients, power of the depth", over, allowed,
-                           "eps is left as it is, or scaled less than gradients are: in deep models it takes over"
-                           + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
+        return [Finding.of(p, f"eps over gradients, power of {self.axis}", over, allowed,
+                           "eps is left as it is, or scaled less than gradients are: it takes over as "
+                           f"{self.axis} grows"
+                           + (f", from {there:.3g} on at this power" if there is not None else ""))]
 
-    def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
+    def _decay(self, p: str, powers: dict[tuple[str, str], Power], inside: bool,
                given: ExpectedPowers) -> list[Finding]:
         """The share of a weight that one step's decay takes: learning rate times decay."""
         rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
         if rate is None or decay is None or not decay.is_known:
             return []
         if given.given.optimizer == "adam":
-            return self._coupled(p, decay, powers)
+            return self._coupled(p, decay, inside, powers)
         share = Power(rate.value + decay.value, 0.0)
         wanted = given.share
         expected = wanted if inside and wanted is not None else 0.0
         if not inside and wanted is None or not share.differs(expected, EXACTLY):
             return []
-        return [Finding.of(p, "decay a step, power of the depth", share, expected, "weight decay is left as it is "
-                           "while the learning rate goes with the depth, or the other way")]
+        return [Finding.of(p, f"decay a step, power of {self.axis}", share, expected, "weight decay is left as it is "
+                           f"while the learning rate goes with {self.axis}, or the other way")]
 
-    def _coupled(self, p: str, decay: Power, powers: dict[tuple[str, str], Power]) -> list[Finding]:
+    def _coupled(self, p: str, decay: Power, inside: bool,
+                 powers: dict[tuple[str, str], Power]) -> list[Finding]:
         """Adam adds the decay times the weight to gradients: beside them it is not to grow."""
         init, gradient = (powers.get((q, p), UNKNOWN) for q in ("init", "gradient"))
+        gradient = self._raw(gradient) if inside else gradient
         over = Power(decay.value + init.value - gradient.value, math.hypot(init.error, gradient.error))
         if not over.is_known or over.value <= 0 or not over.differs(0.0, TOLERANCE):
             return []
-        return [Finding.of(p, "decay over gradients, power of the depth", over, 0.0, "weight decay is added to "
-                           "gradients, with factors of one that is not (AdamW), or none: in deep models it takes over")]
+        return [Finding.of(p, f"decay over gradients, power of {self.axis}", over, 0.0, "weight decay is added to "
+                           "gradients, with factors of one that is not (AdamW), or none: it takes over")]
 
     def of_width(self, sizes: list[int], configs: list[dict[str, object]]) -> Found:
         """Findings about the width: updates are to change outputs by as much at any width."""
@@ -249,16 +310,21 @@ class Measure:
         return []
 
 
-def expected_of(name: str | Scaling, optimizer: str, known: bool = True) -> dict[bool, ExpectedPowers]:
+def expected_of(name: str | Scaling, optimizer: str, known: bool = True, grows: str = "L"
+                ) -> dict[bool, ExpectedPowers]:
     """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
     is solved: of matrices that branches end with, and of others; known: is the optimizer known by its class, so that a
-    published recipe can be for another one?
+    published recipe can be for another one? grows: the depth L, or the number of visits N.
 
     Raises ``ValueError`` for a published recipe that is not for this optimizer.
     """
     entry = settable(name)
     given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, owns_of(optimizer)[0])
-    return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
+    if grows == "L":
+        return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
+    degree = float(gradient_degree(optimizer))
+    branch, lr = map(float, solved_powers(name, given.net, optimizer))
+    return {ends: ExpectedOfVisits(given, name_in(given, ends), branch, lr, degree) for ends in (True, False)}
 
 
 def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:

@@ -22,6 +22,7 @@ from .reading.uses import Use
 from .streams import Loss, build
 
 GROWS = "depth_key: got {!r}, with which no list of layers grows; expected the argument of make that is the depth"
+AXES = {"L": "the depth", "N": "the number of visits"}  # along which a script's models differ
 NO_STREAM = ("make: got a model in which nothing is added to a residual stream; expected residual networks, whose "
              "layers add to one")
 
@@ -43,10 +44,17 @@ def live_layers(make: Callable[..., Model], small: Mapping[str, object], large: 
         raise NotCovered(NO_STREAM)
     if not found.growing:
         raise ValueError(GROWS.format(depth_key))
-    for name, places in found.shared.items():
-        if any(use.how == "matrix" and found.large.place(use) in places for use in found.large.uses_of(name)):
-            raise NotCovered(f"{name}: got a matrix that several layers share, for whose updates no power of the depth "
-                             "is known; expected layers with matrices of their own")
+    for network in (found.small, found.large):
+        counts = found.visits_of_matrices(network)
+        if len(set(counts.values())) > 1:
+            most = max(counts, key=lambda name: counts[name])
+            raise NotCovered(f"{most}: got a matrix that {counts[most]} layers share, and others that "
+                             f"{min(counts.values())} share, for whose updates no power is known; expected layers with "
+                             "matrices of their own, or a loop that comes to all of them equally often")
+    before, after = (len(found.inside(network)) for network in (found.small, found.large))
+    if found.grows == "N" and before * found.visits[1] != after * found.visits[0]:
+        raise NotCovered(f"depth_key: got {depth_key!r}, with which layers grow in number and are visited more often; "
+                         "expected the argument of make that is one of both")
     return found
 
 
@@ -62,14 +70,15 @@ class LayerGroup:
 
 
 class LiveLayers:
-    """Groups of parameters of models that differ in their sizes, from the least and the largest of them. shared: those
-    that several layers use, with where."""
+    """Groups of parameters of models that differ in their sizes, from the least and the largest of them. visits: how
+    often all matrices of layers are visited in either; grows: "N" where that is what differs, else "L"."""
 
     def __init__(self, small: RecordedNetwork, large: RecordedNetwork) -> None:
         self.small, self.large = small, large
         counts = [[len(one) for one in layers(*pair)] for pair in ((small, large), (large, small))]
         self.growing = {i for i, (one, two) in enumerate(zip(*counts)) if one != two}
-        self.shared = _shared(large, self.inside(large))
+        self.visits = tuple(max(self.visits_of_matrices(one).values(), default=1) for one in (small, large))
+        self.grows = "L" if self.visits[0] == self.visits[1] else "N"
         self.stems = grown_counters(small.tape.shapes, large.tape.shapes)
         self.counts = Counter(self.keys(small).values())
         self.groups = self._grouped()
@@ -78,6 +87,23 @@ class LiveLayers:
         """(stream, branch) of all layers of streams that have more of them in deeper models."""
         other = self.large if len(network.branches) < len(self.large.branches) else self.small
         return {(i, branch) for i, found in enumerate(layers(network, other)) if i in self.growing for branch in found}
+
+    def visits_of_matrices(self, network: RecordedNetwork) -> dict[str, int]:
+        """Matrix of layers -> how many of these it stands in."""
+        inside = self.inside(network)
+        return {name: len(places) for name, places in _places(network, inside).items()
+                if any(use.how == "matrix" and network.place(use) in places for use in network.uses_of(name))}
+
+    def visits_of(self, network: RecordedNetwork) -> dict[str, int]:
+        """Parameter of layers -> how many of these it stands in."""
+        return {name: len(places) for name, places in _places(network, self.inside(network)).items()}
+
+    def unlike_matrices(self, network: RecordedNetwork) -> set[str]:
+        """Parameters that several layers share, not as matrices are, or each an entry: what one layer changes is not
+        told."""
+        visits, shapes = max(self.visits_of_matrices(network).values(), default=1), self.small.tape.shapes
+        return {name for name, count in self.visits_of(network).items() if count > 1 and (
+            count != visits or shapes.get(name) != self.large.tape.shapes.get(name))}
 
     def of_layers(self, network: RecordedNetwork) -> list[str]:
         """Names of the parameters of layers."""
@@ -141,14 +167,14 @@ def _text(text: str, names: Sequence[str], how_many: int) -> str:
     return some if not text else text if how_many == 1 else f"{text} ({some})"
 
 
-def _shared(network: RecordedNetwork, inside: set[tuple[int, int]]) -> dict[str, set[OpLocation]]:
-    """Parameters that several layers use."""
+def _places(network: RecordedNetwork, inside: set[tuple[int, int]]) -> dict[str, set[OpLocation]]:
+    """Parameters of layers, with those that use them."""
     found: dict[str, set[OpLocation]] = defaultdict(set)
     for use in network.uses:
         place = network.place(use)
         if (place.stream, place.branch) in inside:
             found[use.parameter].add(place)
-    return {name: places for name, places in found.items() if len(places) > 1}
+    return found
 
 
 def _on_stream(network: RecordedNetwork) -> set[OpLocation]:

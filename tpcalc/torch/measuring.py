@@ -116,6 +116,7 @@ def first_update(script: Script, config: Mapping[str, object], seed: int) -> Siz
     for name, (gradient, scale) in slopes.items():
         if name in steps:
             found = _sizes(steps[name], gradient, scale)
+            found["push"] /= local.visits.get(name, 1)  # over which it is a sum
             found["moved more"] = float(stronger[name].change.norm())
             found["grown"] = local.grown.get(name, 1.0)
             if name in local.signals:
@@ -173,8 +174,9 @@ def _sizes(step: FirstStep, gradient: Tensor, scale: float) -> dict[str, float]:
 class LocalGradients:
     """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; any_growth: whether
     layers count however the stream in front of them has grown; patterns: parameter -> the group's; signals: parameter
-    behind the stream -> root mean square of what its product becomes; late: parameters of layers behind which the
-    stream has grown by more than ``GROWTH``; grown: by how much in front of them."""
+    behind the stream -> root mean square of what its product becomes; unlike: of ``unlike_matrices``, which have none;
+    visits: how often those of layers are visited, of which the first visit is measured; late: parameters of layers
+    behind which the stream has grown by more than ``GROWTH``; grown: by how much in front of them."""
 
     def __init__(self, network: RecordedNetwork, live: LiveLayers, draw: int = 0,
                  any_growth: bool = False) -> None:
@@ -186,6 +188,8 @@ class LocalGradients:
         self.groups = live.groups_of(network)
         self.patterns = {name: group.pattern for name, group in self.groups.items()}
         self.signals: dict[str, float] = {}
+        self.unlike = live.unlike_matrices(network)
+        self.visits = live.visits_of(network)
 
     def slopes(self, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
         """name -> (gradient along a drawn direction, the direction's size times that of a signal).
@@ -193,7 +197,7 @@ class LocalGradients:
         In layers that are early: after the layer, and the stream in front of it. Outside: where the stream begins, and
         after the stream what the parameter's own product becomes, twice.
         """
-        known = self.at.acts_at(name for name in parameters if name not in self.live.shared)
+        known = self.at.acts_at(name for name in parameters if name not in self.unlike)
         early, wanted = self.early(known), defaultdict(list)
         for name, where in known.items():
             if name in early or not self.groups[name].in_layers:

@@ -14,13 +14,13 @@ from .._types import Fields
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.factors import (
-    checked_optimizer, gradient_degree, is_last, layer_settings, name_in, owns_of, settable)
+    checked_optimizer, is_last, layer_settings, name_in, owns_of, settable)
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..groups.roles import Roles
 from ..scaling import Powers, Scaling
 from ..tune.recipe import named_recipe
-from ..tune.visited_recipe import powers_of_visits
+from ..tune.visited_recipe import solved_powers
 from .configurations import is_configuration, of_configuration, two_models
 from .families import PlanFamily, settable_of
 from .judging import ExpectedPowers
@@ -176,17 +176,10 @@ def _of_visits(roles: Roles, recipe: str | Scaling, optimizer: str) -> dict[str,
     if all(one.use.visits == 1 for one in roles.parameters):
         return {}
     entry = named_recipe(recipe)
-    if entry.target is None:
-        if any(one.sizes for one in (entry.powers or {}).values()):
-            raise NotCovered(f"recipe: got {entry.name!r}, which was published for layers that are visited once; "
-                             "expected a recipe that is solved, or 'sp'")
+    if entry.target is None and not any(one.sizes for one in (entry.powers or {}).values()):
         return dict.fromkeys(owns_of(optimizer), Powers())
-    found = {}
-    for own in owns_of(optimizer):
-        net = layer_settings(recipe, optimizer, own).net
-        branch, lr = powers_of_visits(net, "sgd" if gradient_degree(own) else "adam")  # all else moves as Adam does
-        found[own] = Powers({"N": branch}, lr={"N": lr})
-    return found
+    powers = {own: solved_powers(recipe, layer_settings(recipe, optimizer, own).net, own) for own in owns_of(optimizer)}
+    return {own: Powers({"N": branch}, lr={"N": lr}) for own, (branch, lr) in powers.items()}
 
 
 def _tested(made: ModelPlan, recipe: str | Scaling, make: Make, base: Config, target: Config,

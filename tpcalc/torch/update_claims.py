@@ -111,7 +111,8 @@ class UpdateClaims:
         found: dict[str, list[tuple[float, float]]] = defaultdict(list)
         slopes = local.slopes(parameters)
         value.backward()
-        unknown = {*_where_eps_rules(network), *_in_front_of_softmax(network), *self._of_other_shapes(network),
+        shared = {name for name, visits in local.visits.items() if visits > 1}
+        unknown = {*shared, *_where_eps_rules(network), *_in_front_of_softmax(network), *self._of_other_shapes(network),
                    *(() if is_target else local.late)}
         for name, (slope, scale) in slopes.items():
             entry, push = self.entry(name), parameters[name].grad

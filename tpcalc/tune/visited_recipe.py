@@ -10,6 +10,7 @@ import sympy as sp
 from .. import _checks
 from ..errors import NotCovered
 from ..models.network import Network
+from ..optimizers.faithful import direction_power
 from ..scaling import DepthScaling, Parametrization
 from .recipe import Recipe, named_recipe, recipe_of_depth
 
@@ -40,6 +41,15 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
                          "once; expected 1, or a recipe that is solved")
     powers = powers_of_visits(found.settings.net, found.settings.optimizer)
     return replace(found, visits=visits, of_visits=dict(zip(("branch", "lr"), powers)))
+
+
+def solved_powers(name: str | DepthScaling | Parametrization, net: Network, opt: str) -> tuple[sp.Expr, sp.Expr]:
+    """``powers_of_visits`` for a recipe that is solved, of an optimizer of plans; ``NotCovered`` for others."""
+    entry = named_recipe(name)
+    if entry.target is None:
+        raise NotCovered(f"recipe: got {entry.name!r}, which was published for layers that are visited once; expected "
+                         "a recipe that is solved")
+    return powers_of_visits(net, "sgd" if direction_power(opt, sp.Integer(1), sp.Integer(1)) else "adam")
 
 
 @lru_cache(maxsize=16)
