@@ -80,21 +80,6 @@ def test_slopes_of_particles(how: dict, opt: object, branch: Fraction, lr: Fract
     assert abs(measured(net, opt, branch, lr, (4, 8, 16), 1) - float(said)) < 0.12
 
 
-@pytest.mark.slow
-def test_slopes_of_twenty_drawn_points() -> None:
-    """Networks, optimizers and powers, drawn; over N at a depth, and over L at a number of visits."""
-    rng = np.random.default_rng(7)
-    for case in range(20):
-        net = tp.ResNet(**NETS[1 + int(rng.integers(2))])
-        opt = (tp.SGD(), tp.SignSGD())[int(rng.integers(2))]
-        branch = 1 + Fraction(int(rng.integers(0, 5)), 4)
-        lr = Fraction(int(rng.integers(0, 5)), 4)
-        said = tp.theory.classify_visits(branch, lr, net, opt).exponents["change of f"]
-        slope = measured(net, opt, branch, lr, (8, 16, 32), int(rng.integers(1, 4)))
-        print(f"{case}: {net.phi}, {type(opt).__name__}, branch {branch}, lr {lr}: {slope:.3f}, said {said}")
-        assert abs(slope - float(said)) < 0.1
-
-
 @pytest.mark.parametrize("given, said", [(("a", 0), "branch: got 'a'"), ((1, None), "lr: got None"),
                                          ((1, 0, 3), "net: got 3"), ((1, 0, None, 7), "opt: got 7")])
 def test_wrong_values(given: tuple, said: str) -> None:
