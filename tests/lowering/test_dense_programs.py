@@ -47,6 +47,14 @@ def test_random_programs(example: ProgramExample) -> None:
     assert_same(example.program, dict(example.sizes), dict(example.data))
 
 
+def test_a_sum_over_an_axis_counts_ones() -> None:
+    """1 is a product of no factors, which had no code."""
+    each = Loop(i, sp.Integer(0), N - 1, (Assign(F[i], Mean(A * sp.tanh((i + 1) * A))),))
+    total = Assign(G(), sp.sign(sp.Sum(1 - 2 * F[i], (i, 0, N - 1))) + sp.Sum(1 + F[i], (i, 0, N - 1)))
+    values = assert_same(Program("ones", (A,), (), (), (each, total), (N,)), {"N": 4}, {})
+    assert float(values[G()]) > 3
+
+
 NETS = {"post_nonlin": tp.ResNet("tanh"), "mlp": tp.ResNet("relu", block="mlp", train_embedding_readout=True),
         "glu, rms": tp.ResNet("gelu", block="glu", norm="rms"), "three": tp.ResNet("erf", block="mlp", matrices=3),
         "linear": tp.ResNet("linear", train_embedding_readout=True)}

@@ -67,7 +67,7 @@ class Arithmetic(CodeLines):
                 code = f"{code} * {self.fitted(v, axes, what)}" if code else self.fitted(v, axes, what)
         for v in below:
             code = f"{code or '1.0'} / {self.fitted(v, axes, what)}"
-        return Value(f"({code})", axes, what)
+        return Value(f"({code or '1.0'})", axes, what)
 
     def power(self, node: sp.Pow) -> Value:
         base, exponent = node.args
