@@ -46,17 +46,19 @@ OPTIMIZERS = {"sgd": (tp.SGD(RATE), lambda seen: seen[-1]), "momentum": (tp.SGD(
 @settings(deadline=None, max_examples=20)
 @given(experts=st.integers(1, 4), active=st.integers(1, 4), gate=st.sampled_from(["softmax", "sigmoid"]),
        init=st.sampled_from(["A", "B"]), shared=st.integers(0, 2), router=st.sampled_from(["normal", "zero"]),
-       batch=st.integers(1, 3), how=st.sampled_from(sorted(OPTIMIZERS)))
+       batch=st.integers(1, 3), how=st.sampled_from(sorted(OPTIMIZERS)), balance=st.sampled_from([None, 0.05]))
 def test_real_networks_train_as_those_of_a_trainer(experts: int, active: int, gate: str, init: str, shared: int,
-                                                   router: str, batch: int, how: str) -> None:
+                                                   router: str, batch: int, how: str,
+                                                   balance: float | None) -> None:
     active = min(active, experts)
+    balance = None if active == experts else balance
     gate = "sigmoid" if active == 1 else gate
     rng = np.random.default_rng(experts)
     inputs, targets = rng.standard_normal((4, batch, 2)), rng.standard_normal((4, batch))
     opt, direction = OPTIMIZERS[how]
-    one = net(experts, active=active, gate=gate, init=init, shared=shared, router=router)
+    one = net(experts, active=active, gate=gate, init=init, shared=shared, router=router, balance=balance)
     run = tp.train(one, tp.Task(inputs, targets), opt, tp.DepthScaling(ALPHA, GAMMA), DEPTH, WIDTH, method="dense")
-    plain = PlainMoE(experts, active, gate, init, shared, ALPHA, GAMMA)
+    plain = PlainMoE(experts, active, gate, init, shared, ALPHA, GAMMA, balance or 0.0)
     found = plain.trained(run.initial_weights(), inputs, targets, RATE, direction)
     assert np.abs(run.outputs[:, :, 0] - found).max() < 1e-10 * max(np.abs(found).max(), 1)
 
@@ -231,6 +233,15 @@ def test_an_eps_that_is_felt_has_a_limit() -> None:
     assert tp.train(net(3), TASK, tp.Adam(eps=0.1), SCALE, 2).method == "particles"
 
 
+def test_a_bias_is_in_the_choice_alone() -> None:
+    """No gradient goes through it, and no gate has it."""
+    text = str(tp.program(net(2, active=1, gate="sigmoid", balance=0.25), tp.SGD(RATE), SCALE))
+    lines = [line.strip() for line in text.replace("[t, l]", "").splitlines()]
+    share = "mask(1/2 - mask(-bias_1 + bias_2 - s_1 + s_2))"
+    assert f"share_1 := {share}/(1 + exp(-s_1))" in lines and "bias_1[0, l] := 0" in lines
+    assert f"bias_1[t + 1, l] := sign(1 - 2*{share})/4 + bias_1" in lines and "dbias" not in text
+
+
 def test_what_is_not_chosen_has_no_direction_without_an_eps() -> None:
     for opt in (tp.Adam(), tp.SOAP()):
         with pytest.raises(tp.NotCovered, match="weights that are not chosen, or that nothing reads"):
@@ -249,6 +260,9 @@ def test_infinite_depth_is_refused() -> None:
     ({"experts": 2, "init": "C"}, "init: got 'C'"), ({"experts": 2, "router": "one"}, "router: got 'one'"),
     ({"experts": 2, "phi": "network's"}, "phi: got \"network's\""), ({"experts": 2, "expert": "relu"}, "expert: got"),
     ({"experts": 2, "expert": "swiglu", "phi": "tanh"}, "phi: got 'tanh' with 'swiglu'"),
+    ({"experts": 4, "active": 2, "balance": 0}, "balance: got 0; expected a number above 0"),
+    ({"experts": 4, "active": 2, "balance": True}, "balance: got True"),
+    ({"experts": 4, "balance": 0.1}, "balance: got 0.1 with all experts active"),
     ({"experts": 300}, "expected at most 256"), ({"experts": 2, "shared": -1}, "shared: got -1")])
 def test_options_that_say_nothing_are_refused(options: dict, said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 import tpcalc as tp
 from support.plain.experts import PlainGroups
+from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.array_backends import Arrays
@@ -27,13 +28,15 @@ def net(size: int = 4, phi: str = "tanh", **options: Any) -> tp.ResNet:
     return tp.ResNet(phi, tp.MoE(expert_dim=size, **options), norm="rms")
 
 
-CASES = [(4, HALF, "mlp"), (2, QUARTER, "mlp"), (1, QUARTER, "glu"), (2, sp.Integer(1), "mlp")]
+CASES = [(4, HALF, "mlp", None), (2, QUARTER, "mlp", 0.3), (1, QUARTER, "glu", None), (1, HALF, "glu", 0.1),
+         (2, sp.Integer(1), "mlp", None)]
 
 
-@pytest.mark.parametrize("size, share, expert", CASES)
-def test_transformers_and_residual_networks_train_as_plain_arrays_do(size: int, share: sp.Expr, expert: str) -> None:
+@pytest.mark.parametrize("size, share, expert, balance", CASES)
+def test_transformers_and_residual_networks_train_as_plain_arrays_do(size: int, share: sp.Expr, expert: str,
+                                                                     balance: float | None) -> None:
     rng = np.random.default_rng(1)
-    block, gated = tp.MoE(expert_dim=size, share=share, expert=expert), expert == "glu"
+    block, gated = tp.MoE(expert_dim=size, share=share, expert=expert, balance=balance), expert == "glu"
     names = ["Wr", "W1", "W2", *["W3"] * gated]
     for head_dim in (None, 2):
         inputs, targets = rng.standard_normal((3, 2, 2, 2)), rng.standard_normal((3, 2, 2))
@@ -48,7 +51,8 @@ def test_transformers_and_residual_networks_train_as_plain_arrays_do(size: int, 
         assert one.matrices_of_block == (*["Wq", "Wk", "Wv", "Wo"] * (head_dim is not None), *names)
         start = run.initial_weights()
         w = {**start, "U": start["U"].reshape(-1, WIDTH).T, "nV": start["nV"].ravel()}
-        plain = PlainGroups(DEPTH**-ALPHA, head_dim=head_dim, norm="rms", size=size, share=float(share), gated=gated)
+        plain = PlainGroups(DEPTH**-ALPHA, head_dim=head_dim, norm="rms", size=size, share=float(share), gated=gated,
+                            balance=balance or 0.0)
         found = plain.trained(w, *given, RATE, DEPTH**-GAMMA)
         assert np.abs(run.outputs.reshape(found.shape) - found).max() < 1e-10
 
@@ -100,13 +104,37 @@ def test_a_population_has_the_numbers_of_a_block_written_by_hand() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"share": QUARTER}, {"share": HALF, "expert": "glu"}])
+@pytest.mark.parametrize("options", [{}, {"share": QUARTER}, {"share": HALF, "expert": "glu"},
+                                     {"share": QUARTER, "balance": 0.5}])
 def test_particles_are_wide_networks(options: dict) -> None:
     limit = tp.train(net(**options), TASK, tp.SGD(0.5), SCALE, 4)
     found = np.array([tp.train(net(**options), TASK, tp.SGD(0.5), SCALE, 4, 256, method=tp.methods.Dense(seed=seed)
                                ).outputs for seed in range(64)])
     error = found.std(axis=0, ddof=1) / 8 + limit.error_estimate + 1 / 256
     assert np.all(np.abs(found.mean(axis=0) - limit.outputs) < 3.5 * error)
+
+
+def spread_of_loads(balance: float | None, width: int | None) -> np.ndarray:
+    """The standard deviation over experts of how many of 8 vectors they act on, over 2, what they should, before steps
+    and after 11: of four runs, (run, 2). width: of real networks, None of particles."""
+    program = tp.program(net(2, share=QUARTER, balance=balance), tp.SGD(0.3), SCALE, batch=True, d_in=4)
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.standard_normal((8, 4)) / 2, rng.standard_normal(8)
+    sizes, data = {"T": 12, "L": 1, "B": 8}, {"xi": np.tile(inputs, (12, 1, 1)), "y": np.tile(targets, (12, 1))}
+    runs = particles(program, sizes, data, 2048, batches=4, keep=("gate",)).batches if width is None else [
+        run_dense(program, sizes, data, width, seed, keep=("gate",)) for seed in range(4)]
+    gates = [{str(v): value for v, value in run.vectors.items()} for run in runs]
+    return np.array([[np.std(np.sum([one[f"gate[{t}, {i}, 1]"] > 0 for i in range(8)], axis=0)) / 2 for t in (0, 11)]
+                     for one in gates])
+
+
+@pytest.mark.slow
+def test_biases_balance_experts_as_they_do_in_wide_networks() -> None:
+    """Fluctuations over vectors alone are .61 of a load; half of that is left, and all of it without biases."""
+    alone, limit, real = (spread_of_loads(*of) for of in ((None, None), (0.2, None), (0.2, 512)))
+    error = np.hypot(limit.std(axis=0, ddof=1), real.std(axis=0, ddof=1)) / 2
+    assert np.all(np.abs(limit.mean(axis=0) - real.mean(axis=0)) < 4 * error + 8 / 512)
+    assert alone[:, 1].min() > 0.6 and limit[:, 1].max() < 0.33 and np.all(limit[:, 0] > 0.6)
 
 
 def gate_means(share: float, rho: float) -> tuple[float, float]:
@@ -221,6 +249,7 @@ def test_quantiles_have_no_kets_and_no_infinite_depth() -> None:
     ({"share": 1.5}, ValueError, "expected a number above 0 and at most 1"),
     ({"gate": "softmax"}, tp.NotCovered, "heavy tails"), ({"init": "A"}, tp.NotCovered, "a block that vanishes"),
     ({"router": "zero"}, tp.NotCovered, "logits that are all 0 tie"), ({"shared": 1}, tp.NotCovered, "shared: got 1"),
+    ({"balance": 0.1}, ValueError, "balance: got 0.1 with all experts active"),
     ({"active": 2}, tp.NotCovered, "share says how many"),
     ({"expert": sums}, tp.NotCovered, "groups of coordinates of one hidden layer")])
 def test_options_of_another_kind_are_refused(options: dict, kind: type, said: str) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
-from .._checks import choice, exponent, positive_integer, short, whole_number
+from .._checks import choice, exact, exponent, positive_integer, short, whole_number
 from ..errors import NotCovered
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, require_block
-from ..programs.language import HeadSum, MatVec, Mean
+from ..programs.language import HeadSum, MatVec, Mean, Scalar, Vector
 from ..programs.mask import Mask, Quantile, among_largest
 from .activations import activation, is_linear
 
@@ -61,6 +61,10 @@ class MoE:
         the others are read by nothing and never move.
     share:
         which share of such experts is active, in the place of ``active``: those above a quantile of all logits.
+    balance:
+        u: every expert has a bias that is added to its logit where experts are chosen, and not in its gate, and that
+        moves after each step by u times the sign of the share of vectors that it should act on less that on which it
+        did, of all of the batch and all positions. None stands for none. Of order one in n, L and E, as logits are.
 
     In programs expert e has the matrices ``W1_e``, ``W2_e`` with entries N(0, 1/n), the router ``R_e`` and the logit
     ``s_e``. All move by updates of the size g, as ``tpcalc.programs.blocks.Branch.trained`` says; with a
@@ -98,6 +102,7 @@ class MoE:
     expert: str | Block = "mlp"
     expert_dim: int | None = field(default=None, kw_only=True)
     share: sp.Expr | float = field(default=sp.Integer(1), kw_only=True)
+    balance: sp.Expr | float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if (self.experts is None) == (self.expert_dim is None):
@@ -109,6 +114,7 @@ class MoE:
             object.__setattr__(self, name, choice(name, getattr(self, name), allowed))
         object.__setattr__(self, "shared", whole_number("shared", self.shared, 0))
         self._require_fixed() if self.expert_dim is None else self._require_growing()
+        self._require_balance()
         if self.phi is not None:
             activation(self.phi)
         expert, phi = after_gate(self.expert, NETWORKS_OWN if self.phi is None else self.phi, NETWORKS_OWN)
@@ -156,6 +162,18 @@ class MoE:
             raise NotCovered(f"expert: got {short(self.expert)} with expert_dim={self.expert_dim}; experts are groups "
                              "of coordinates of one hidden layer; expected 'mlp' and 'glu'")
 
+    def _require_balance(self) -> None:
+        """A step of biases, where some experts do not act."""
+        if self.balance is None:
+            return
+        step = exact("balance", self.balance)
+        if not (step.is_number and step.is_finite and step.is_positive):
+            raise ValueError(f"balance: got {short(self.balance)}; expected a number above 0, or None")
+        if self.active == self.experts and self.share == 1:
+            raise ValueError(f"balance: got {short(self.balance)} with all experts active, of which none is chosen; "
+                             "expected None, which says nothing there")
+        object.__setattr__(self, "balance", step)
+
     def __call__(self, b: Branch) -> sp.Expr:
         """Write it on a branch."""
         b.experts.append(self)
@@ -182,13 +200,28 @@ class MoE:
         """What each expert is multiplied by: scalars that have names, times numbers."""
         logits = [b.let_scalar(f"s_{e}", logit) for e, logit in enumerate(self.logits(b), 1)]
         k, over = sp.Integer(self.active), self.over
-        masks = among_largest(logits, int(k))
+        masks = self._masks(b, logits)
         if self.gate == "sigmoid":
             return [b.let_scalar(f"share_{e}", mask / (1 + sp.exp(-s))) / over
                     for e, (s, mask) in enumerate(zip(logits, masks), 1)]
         weights = [b.let_scalar(f"weight_{e}", mask * sp.exp(s)) for e, (s, mask) in enumerate(zip(logits, masks), 1)]
         total = b.let_scalar("mass", sp.Add(*weights))
         return [k / over * b.let_scalar(f"share_{e}", weight / total) for e, weight in enumerate(weights, 1)]
+
+    def _masks(self, b: Branch, logits: list[sp.Expr]) -> list[sp.Expr]:
+        """Which experts act, by logits and, where there are any, biases."""
+        assert self.experts is not None and self.active is not None
+        if self.balance is None:
+            return among_largest(logits, self.active)
+        biases = [b.kept(f"bias_{e}", Scalar) for e in range(1, self.experts + 1)]
+        masks = among_largest([logit + bias for logit, bias in zip(logits, biases)], self.active)
+        for bias, mask in zip(biases, masks):
+            self._balanced(b, bias, mask, sp.Rational(self.active, self.experts))
+        return masks
+
+    def _balanced(self, b: Branch, bias: Vector | Scalar, mask: sp.Expr, share: sp.Rational) -> None:
+        """Move a bias. What is counted are whole numbers, of which floats know whether they are equal."""
+        b.moves(bias, share.p - share.q * mask, lambda below: self.balance * sp.sign(below))
 
     def require_width(self, width: int) -> None:
         """Raise ``ValueError`` for a width that is no whole number of experts, with a whole number of active ones."""
@@ -205,7 +238,11 @@ class MoE:
         s = b.let("logit", HeadSum(route, size, first_read=True))
         gate = 1 / (1 + sp.exp(-s))
         if self.share != 1:
-            gate *= Mask(s - b.let_scalar("level", Quantile(s, self.share)))
+            chosen = s if self.balance is None else s + b.kept("bias", Vector)
+            mask = Mask(chosen - b.let_scalar("level", Quantile(chosen, self.share)))
+            if chosen != s:
+                self._balanced(b, chosen - s, mask, sp.Rational(self.share))
+            gate *= mask
         gate = b.let("gate", gate)
         h = b.let("h", MatVec(b.weights("W1"), b.x))
         if self.expert == "mlp":

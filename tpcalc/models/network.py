@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Mapping
 import sympy as sp
 
 from ..errors import NotCovered
-from ..programs.blocks import Branch, vector
+from ..programs.blocks import Branch, Change, vector
 from ..programs.indices import t
-from ..programs.language import Family, HeadSum, Matrix, Mean, Vector
+from ..programs.language import Family, HeadSum, Matrix, Mean, Scalar, Vector
 from ..programs.mask import Mask
 from ..programs.program import Assign
 from .activations import is_linear, require_finite
@@ -25,20 +25,21 @@ NETWORKS = "a tp.ResNet or a tp.Transformer"
 @dataclass(frozen=True)
 class Layer:
     """The statements of a layer, the vectors among what they read that are trained, coordinatewise, what these start
-    as, and the softmax attention and the mixtures of experts in it, built in or in a user's block. starts: as a
-    ``Branch`` has them."""
+    as, the softmax attention and the mixtures of experts in it, built in or in a user's block, and what it keeps from
+    step to step. starts, keeps: as a ``Branch`` has them."""
 
     statements: tuple[Assign, ...]
     vectors: tuple[Vector, ...]
     attention: tuple[SoftmaxAttention, ...]
     starts: Mapping[str, sp.Expr | None]
     experts: tuple[MoE, ...]
+    keeps: Mapping[Vector | Scalar, Change | None]
 
     @classmethod
     def of(cls, branch: Branch) -> Layer:
         """What was written on a branch."""
         return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention), dict(branch.starts),
-                   tuple(branch.experts))
+                   tuple(branch.experts), dict(branch.keeps))
 
 
 class Network(ABC):

@@ -43,11 +43,12 @@ class Backward:
 
 
 def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], inputs: Sequence[Vector],
-                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol, trained: Collection[Vector] = ()) -> Backward:
+                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol, trained: Collection[Vector] = (),
+                  constant: Collection[Node] = ()) -> Backward:
     """From d output = its signal to ``name(v)`` for the inputs and every vector and scalar in between that needs one.
 
     signals: of every output, which no statement reads, what holds its gradient; trained: vectors that are given for all
-    samples and positions alike, whose gradients are asked for.
+    samples and positions alike, whose gradients are asked for; constant: what is given so, of which nothing is asked.
     forward: statements of vectors and scalars, each assigned once; a product of a matrix with a vector that has a name
     stands alone, or times a number in a sum. Members without an index, such as an embedding that is not trained, are
     constants; so are scalars that no statement assigns. name: what holds the gradient of a vector or scalar. unit: the
@@ -59,11 +60,13 @@ def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], i
     known = {*made, *inputs}
     parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]] = {v: [(sp.Integer(1), signal)] for v, signal in signals.items()}
     for statement in map(_without_sums, reversed(forward)):
-        _require_own(statement, made, (*inputs, *trained))
+        _require_own(statement, made, (*inputs, *trained, *constant))
         scale, d = _settle(found, parts, statement.target, signals.get(statement.target), name, unit)
         if d is None:
             continue
         for argument, factor, change in _pull_back(found, statement, scale, d, made, unit):
+            if argument in constant:
+                continue
             if argument in trained and not isinstance(argument, Scalar):
                 found.gradients.append(Gradient(argument, scale * factor, change))
                 continue
@@ -100,7 +103,7 @@ def _without_sums(statement: Assign) -> Assign:
     return Assign(statement.target, value)
 
 
-def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[Vector]) -> None:
+def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[Node]) -> None:
     """Raise ``ValueError`` for what is read of other layers or steps: its gradient would be lost."""
     for read in sorted(statement.value.atoms(Vector, Scalar), key=sp.default_sort_key):
         followed = isinstance(read, Vector) or any(read.same_family(one) for one in made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import sympy as sp
 
@@ -25,6 +25,13 @@ STARTS: dict[str, sp.Expr | None] = {"one": sp.Integer(1), "zero": sp.Integer(0)
 TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "extent", "mextent")
 
 
+class Change(NamedTuple):
+    """What a step adds to what is kept: ``by`` of the total of ``of``."""
+
+    of: sp.Expr
+    by: Callable[[sp.Expr], sp.Expr]
+
+
 @dataclass
 class Branch:
     """A residual branch at step t and layer l while it is being written: the argument of a block of the user's own.
@@ -35,7 +42,8 @@ class Branch:
     coordinates of these are at first, by name, None where they are drawn. suffix: what names of matrices and vectors
     end with, in one of the parts of a hidden layer. attend: what writes softmax attention, given it and the branch,
     where it is not written as it stands; attention: what softmax attention was written. weigh, experts: likewise what
-    writes the gates of mixtures of experts, and what mixtures were written.
+    writes the gates of mixtures of experts, and what mixtures were written. keeps: what is moved otherwise than along
+    gradients, and how, where it moves.
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -58,6 +66,7 @@ class Branch:
     attention: list[Any] = field(default_factory=list)
     weigh: Callable[..., list[sp.Expr]] | None = None
     experts: list[Any] = field(default_factory=list)
+    keeps: dict[Vector | Scalar, Change | None] = field(default_factory=dict)
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
@@ -85,7 +94,8 @@ class Branch:
         s[0, l] := 1
         s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
         """
-        own = self._free(_checked(name) + self.suffix, {one.target.name for one in self.statements})
+        own = self._free(_checked(name) + self.suffix, {
+            one.name for one in (*(s.target for s in self.statements), *self.keeps)})
         value = STARTS[choice("start", start, STARTS)]
         if self.starts.setdefault(own, value) != value:
             raise ValueError(f"start: got {start!r} for {own!r}, which starts otherwise; expected one start of a name")
@@ -158,11 +168,43 @@ class Branch:
         scalar: Scalar = self._write(Scalar, name, value)
         return scalar
 
+    def kept(self, name: str, kind_of: type[Vector] | type[Scalar]) -> Vector | Scalar:
+        """A vector or a number of this layer, the same for all samples and positions, that no gradient moves, 0 at
+        first; ``moves`` says what a step does to it. Raises ``ValueError`` for a name that is taken or starts with d.
+
+        >>> import sympy as sp
+        >>> import tpcalc as tp
+        >>> from tpcalc.programs.language import MatVec, Mean, Scalar
+        >>> from tpcalc.programs.mask import Mask
+        >>> def opened(b):
+        ...     h, bar = b.let("h", MatVec(b.weights(), b.x)), b.kept("bar", Scalar)
+        ...     is_open = Mask(Mean(h**2) - bar)
+        ...     b.moves(bar, is_open, lambda share: share / 10 - sp.Rational(1, 20))
+        ...     return is_open * h
+        >>> text = str(tp.program(tp.ResNet(block=opened), tp.SGD(), tp.DepthScaling(1, 0)))
+        >>> print(*(line.strip() for line in text.splitlines() if line.strip().startswith("bar")), sep=chr(10))
+        bar[0, l] := 0
+        bar[t + 1, l] := mask(mean(h[t, l]**2) - bar[t, l])/10 + bar[t, l] - 1/20
+        """
+        member: Vector | Scalar = named_family(kind_of, self._unused(name, kind_of))[t, l]
+        self.keeps[member] = None
+        return member
+
+    def moves(self, member: Vector | Scalar, of: sp.Expr, by: Callable[[sp.Expr], sp.Expr]) -> None:
+        """Say that every step adds ``by(total)`` to what is kept, total being ``of``, an expression of a sample, summed
+        over positions and averaged over the batch and over visits."""
+        if member not in self.keeps or self.keeps[member] is not None:
+            raise ValueError(f"member: got {member}; expected what is kept, and has not been moved")
+        self.keeps[member] = Change(of, by)
+
+    def _unused(self, name: str, kind_of: type[Member]) -> str:
+        """A name that something new has in this part of a hidden layer."""
+        used = (*(one.target for one in self.statements), *self.vectors, *self.keeps)
+        return self._free(_checked(name) + self.suffix, {member.name for member in used}, kind_of)
+
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()
-        used = {member.name for member in (*(one.target for one in self.statements), *self.vectors)}
-        member = named_family(kind_of,
-                              self._free(_checked(name) + self.suffix, used, kind_of))[(*self.sample, *looks, l)]
+        member = named_family(kind_of, self._unused(name, kind_of))[(*self.sample, *looks, l)]
         self.statements.append(Assign(member, value))
         return member
 

@@ -132,10 +132,14 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     if isinstance(opt, NormalizedSGD):
         before, updates, trainables = opt.applied(trainables)
     moving = opt.linear if isinstance(opt, NormalizedSGD) else opt
-    for kept, of in ((before, start), (updates, update)):
+    changes = [Assign(one.at(t + 1, l), one + change.by(over_visits(change.of)))
+               for one, change in layer.keeps.items() if change is not None]
+    zero = [Assign(one.at(0, l), sp.Integer(0)) for one in layer.keeps]
+    for kept, of, others in ((before, start, zero), (updates, update, changes)):
         statements = tuple(s for one in trainables for s in of(moving, one))
         if of is update and on_sphere(opt):
             statements = tuple(projected(statements, trainables))
+        statements += tuple(others)
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
         for index, size, one in ((j, d_in, reading), *(() if ties else ((o, d_out, writing),))) if trained else ():
             kept += _each(index, size, *of(moving, one))
@@ -244,7 +248,7 @@ def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.E
     """The backward pass of a layer; with frozen ends, of those streams alone whose gradients layers learn from."""
     before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
     back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
-                         layer.vectors)
+                         layer.vectors, layer.keeps)
     if trained_embedding_readout or len(streams) == 1:
         return back
     makes = {s.target: s.value.atoms(Vector, Scalar) for s in back.statements}

@@ -84,7 +84,7 @@ def carried(net: Network) -> Carried:
     sample = layer.statements[-1].target.indices[:-1]
     after = {stream[(*sample, l)]: gradient_name(stream[(*sample, l)]) for stream in net.streams}
     back = backpropagate(layer.statements, after, tuple(stream[(*sample, l - 1)] for stream in net.streams),
-                         gradient_name, UNIT, layer.vectors)
+                         gradient_name, UNIT, layer.vectors, layer.keeps)
     for one in back.statements:
         if one.target.name not in {"d" + name for name in streams}:
             known[type(one.target), one.target.name] = _degrees(one.value.subs(UNIT, 1), known)

@@ -59,7 +59,8 @@ def block_products(net: Network, sample: tuple[sp.Expr, ...] = (t,)) -> tuple[Bl
     sample = at_position(net, sample)
     before, after = (vector("x")[(*sample, at)] for at in (l - 1, l))
     layer = net.layer(sample, UNIT)
-    back = backpropagate(layer.statements, {after: gradient_name(after)}, [before], gradient_name, UNIT, layer.vectors)
+    back = backpropagate(layer.statements, {after: gradient_name(after)}, [before], gradient_name, UNIT, layer.vectors,
+                         layer.keeps)
     found: dict[str, BlockProduct] = {}
     for one in reversed(back.gradients):
         plain = isinstance(one.of, Matrix) and isinstance(one.value, Outer) and one.factor == UNIT

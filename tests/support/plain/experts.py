@@ -22,9 +22,9 @@ def chosen(logits: np.ndarray, active: int) -> np.ndarray:
     return found
 
 
-def gates(logits: np.ndarray, active: int, gate: str) -> np.ndarray:
-    """Shares of the active experts, or sigmoids."""
-    mask = chosen(logits, active)
+def gates(logits: np.ndarray, active: int, gate: str, bias: np.ndarray | float = 0.0) -> np.ndarray:
+    """Shares of the active experts, or sigmoids; bias: of the choice."""
+    mask = chosen(logits + bias, active)
     if gate == "sigmoid":
         return mask / (1 + np.exp(-logits))
     weights = mask * np.exp(logits)
@@ -46,6 +46,7 @@ class PlainMoE:
     shared: int
     alpha: float
     gamma: float
+    balance: float = 0.0
 
     @property
     def unit(self) -> float:
@@ -59,17 +60,19 @@ class PlainMoE:
         sizes = np.array([self.unit] * self.experts + [1.0] * self.shared)[:, None, None]
         depth = len(start["W1_1"])
         routers = [start.get(f"R_{e}", np.zeros((depth, n))) for e in range(1, self.experts + 1)]
-        return {"U": start["U"].reshape(-1, n), "V": start["nV"].ravel() / n, "R": np.stack(routers, axis=1) / n,
+        return {"bias": np.zeros((depth, self.experts)),
+                "U": start["U"].reshape(-1, n), "V": start["nV"].ravel() / n, "R": np.stack(routers, axis=1) / n,
                 "W1": np.stack([start[f"W1_{e}"] for e in every], axis=1),
                 "W2": np.stack([start[f"W2_{e}"] for e in every], axis=1) * sizes}
 
     def forward(self, w: Arrays, inputs: np.ndarray) -> tuple[np.ndarray, list[dict[str, np.ndarray]]]:
         """Outputs (batch,), and what each layer met."""
         x, met, eps = inputs @ w["U"], [], len(w["W1"]) ** -self.alpha
-        for R, W1, W2 in zip(w["R"], w["W1"], w["W2"]):
+        for R, W1, W2, bias in zip(w["R"], w["W1"], w["W2"], w["bias"]):
             root = np.sqrt(np.mean(x**2, axis=1, keepdims=True))
             z = x / root
-            shares = np.concatenate([gates(z @ R.T, self.active, self.gate), np.ones((len(z), self.shared))], axis=1)
+            routed = gates(z @ R.T, self.active, self.gate, bias)
+            shares = np.concatenate([routed, np.ones((len(z), self.shared))], axis=1)
             hidden = np.tanh(np.einsum("bi,eji->bej", z, W1))
             out = np.einsum("bej,eij->bei", hidden, W2)
             met.append({"z": z, "root": root, "shares": shares, "hidden": hidden, "out": out})
@@ -114,6 +117,8 @@ class PlainMoE:
             for name, gradient in self.gradients(w, met, f - y).items():
                 seen[name].append(units[name] * gradient)
                 w[name] = w[name] - steps[name] * direction(seen[name])
+            load = np.stack([np.mean(one["shares"][:, :self.experts] > 0, axis=0) for one in met])
+            w["bias"] = w["bias"] + self.balance * np.sign(np.round(self.active / self.experts - load, 9))
         return np.array(found)
 
 
@@ -146,11 +151,25 @@ class PlainGroups(PlainResidual):
     size: int = 1
     share: float = 1.0
     gated: bool = False
+    balance: float = 0.0
 
     def mlp(self, x: np.ndarray, w: Arrays, layer: int) -> np.ndarray:
         logits = x @ w["Wr"][layer][:: self.size].T
-        each = gates(logits, round(self.share * logits.shape[1]), "sigmoid")
+        bias = w["bias"][layer] if "bias" in w else 0.0
+        each = gates(logits, round(self.share * logits.shape[1]), "sigmoid", bias)
+        w.get("active", []).append((layer, each.real > 0))
         hidden = np.repeat(each, self.size, axis=1) * np.tanh(x @ w["W1"][layer].T)
         if self.gated:
             hidden = hidden * (x @ w["W2"][layer].T)
         return hidden @ w["W3" if self.gated else "W2"][layer].T / self.share**0.5
+
+    def kept(self, w: Arrays, xi: np.ndarray) -> Arrays:
+        """Biases after a step on these inputs."""
+        if not self.balance:
+            return {}
+        bias, active = w.get("bias", np.zeros((len(w["W1"]), w["W1"].shape[1] // self.size))), []
+        for one in xi:
+            self.outputs({**w, "bias": bias, "active": active}, one)
+        load = np.stack([np.concatenate([rows for at, rows in active if at == layer]).mean(axis=0)
+                         for layer in range(len(bias))])
+        return {"bias": bias + self.balance * np.sign(np.round(self.share - load, 9))}

@@ -100,12 +100,17 @@ class PlainResidual:
                  **({"U": (1.0, n), "nV": (1.0, n)} if ends else {})}
         for xi, y in zip(inputs, targets):
             found.append([self.outputs(w, one) for one in xi])
-            gradients = {name: self.gradient(w, name, xi, y) for name in sizes}
+            gradients, kept = {name: self.gradient(w, name, xi, y) for name in sizes}, self.kept(w, xi)
             for name, (moves, units) in sizes.items():
                 units = (1 / n if name.startswith("W") else 1.0) if sign else units
                 direction = np.sign(gradients[name]) if sign else gradients[name]
                 w[name] = (1 - rate * decay) * w[name] - rate * moves * units * direction
+            w.update(kept)
         return np.array(found)
+
+    def kept(self, w: Arrays, xi: np.ndarray) -> Arrays:
+        """What a step on these inputs leaves otherwise than by gradients."""
+        return {}
 
     def gradient(self, w: Arrays, name: str, xi: np.ndarray, y: np.ndarray) -> np.ndarray:
         found = np.zeros_like(w[name])
