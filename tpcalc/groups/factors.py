@@ -19,7 +19,7 @@ from ..training.settings import WITH_EPS as ADAMS, Settings
 from ..tune.blocks import set_on_block
 from ..tune.named import POST_NORM, NamedRecipe, width_of
 from ..tune.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
-from .roles import Parameter
+from .roles import FREE, SHARES, Parameter
 
 ADJUSTED = {f"muon-{mode}": factor for mode, factor in (("original", named_recipe("muon").factor), (
     "match_rms_adamw", named_recipe("muon-unit-rms").factor))}  # torch.optim.Muon, by its adjust_lr_fn
@@ -31,6 +31,13 @@ ZERO = sp.Integer(0)
 DEPTH = "tensor_programs_vi/definition_41"
 WIDTH = "meta_principled/translation"
 LOOPS = "tpcalc/loops"
+
+
+ROUTED = ("router", "expert")
+TOGETHER = "experts that act on one vector are as one perceptron, of so many rows, or columns that updates add up over"
+ROWS = "orthogonal updates of a router are those of all its rows"
+GATES = "gates are shares, which are the smaller the more experts there are to share; it is taken back"
+PART = "an expert has its gradient from the vectors that it acts on, k/E of a batch"
 
 
 OneSize = Mapping[str, sp.Expr]  # by setting, powers of one growing variable
@@ -201,6 +208,9 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
     orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises ``NotCovered`` for
     such a factor and a matrix of which not all dimensions grow alike.
 
+    Experts that act together are as one matrix whose fan-in or fan-out is theirs times how many act: initial sizes
+    compare these.
+
     Matrices that keep activations of order one start like fan-in^(-1/2) where fan-out grows as much or more; where it
     grows less, updates outgrow initial products, which are the smaller for it.
     """
@@ -218,7 +228,7 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
                          "of layers that grow as a whole")
     powers, growth = Powers(), dict[str, float]()
     for size, grown, each in zip(("fan_in", "fan_out"), (use.fan_in, use.fan_out),
-                                 _fan_powers(parameter, own, use.fan_out >= use.fan_in)):
+                                 _fan_powers(parameter, own, _out_grows_more(parameter))):
         if grown != 1:
             name = "n" if uniform else size
             powers, growth[name] = powers.times(_in(name, each)), grown
@@ -228,6 +238,49 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
     if shared_eps and own in ADAMS and width != 1:
         powers, growth["n"] = replace(powers, eps={"n": _width_powers(1, False, own)["eps"]}), width
     return powers, growth
+
+
+def expert_growths(parameter: Parameter, optimizer: str, factor: sp.Expr | None = None) -> list[tuple[str, Powers]]:
+    """Powers of how many experts there are, E, and of how many act, k, with their reasons.
+
+    What acts together is as one perceptron: k times as many rows of a router or of experts' first matrices, and k times
+    as many columns of those that a branch ends with, over which updates add up, whatever each is moved by. Gates that
+    the forward pass makes smaller are taken back. A matrix of an expert has a gradient of the share k/E of a batch.
+
+    factor: as in ``width_growths``. Raises ``NotCovered`` for one beside a router with more rows, and for SOAP.
+    """
+    use, own = parameter.use, optimizer_of_role(parameter, optimizer)
+    if use.experts == use.active == 1 or parameter.role not in ROUTED:
+        return []
+    if optimizer == "soap":
+        raise NotCovered(f"{parameter.pattern}: got experts that grow in number by {use.experts:g}, active ones by "
+                         f"{use.active:g}, with soap, whose steps go with the rank of gradients; expected as many")
+    if parameter.role == "router" and own == SIGN and ADJUSTED.get(optimizer, factor) is not None and use.experts != 1:
+        raise NotCovered(f"{parameter.pattern}: got experts that grow in number by {use.experts:g}, with {optimizer} "
+                         "updates that are multiplied by a factor of fan-in and fan-out; expected as many")
+    moved, degree = "lion" if own == SIGN else own, gradient_degree(own)
+    ins, outs = _fan_powers(parameter, moved, _out_grows_more(parameter))
+    found = [(TOGETHER, _in("k", ins if is_last(parameter) else outs))]
+    if parameter.role == "router" and own == SIGN:  # whose updates are those of all its rows
+        found.append((ROWS, _in("E", {"lr": -_width_powers(1, False, own)["init"],
+                                      "decay": _width_powers(1, False, own)["init"]})))
+    if is_last(parameter) and use.gates != FREE:
+        front = _in("k" if use.gates == SHARES else "E", {"multiplier": sp.Integer(1)})
+        found.append((GATES, front.times(fold(front, own))))
+    part = {"E": sp.Integer(1), "k": -sp.Integer(1)}  # of a batch, to the power -1
+    found.append((PART, Powers(lr={size: power * degree for size, power in part.items()},
+                               eps={size: -power for size, power in part.items()} if own in ADAMS else None,
+                               decay={size: -power * degree for size, power in part.items()})))
+    return found
+
+
+def _out_grows_more(parameter: Parameter) -> bool:
+    """Does what a matrix makes grow as what it reads, or more? Of experts, of all that act together: what these bring
+    to the stream is of order one at first, however many act."""
+    use = parameter.use
+    if parameter.role == "expert" and is_last(parameter):
+        return True
+    return use.active * use.fan_out >= use.fan_in
 
 
 def _in(size: str, powers: OneSize) -> Powers:

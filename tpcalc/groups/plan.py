@@ -16,8 +16,8 @@ from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .factors import (
-    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, fold,
-    gradient_degree, is_last, is_muon, one_eps, optimizer_of_role, width_growths)
+    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
+    fold, gradient_degree, is_last, is_muon, one_eps, optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles
@@ -349,6 +349,9 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
         if grown:
             steps.append(PowerStep(WIDTH_REASON.format(parameter.role, use.fan_in, use.fan_out), WIDTH, wide))
         growth.update(grown)
+        for reason, powers in expert_growths(parameter, optimizer, named_recipe(recipe).factor):
+            steps.append(PowerStep(reason, "", powers))
+            growth.update({"k": use.active, "E": use.experts})
         if use.forward != 1:  # what the forward pass already has is taken back
             front = Powers({"forward": -1})
             steps.append(PowerStep(FORWARD.format(use.forward), "", front.times(fold(front, own))))

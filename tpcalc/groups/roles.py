@@ -14,6 +14,7 @@ MATRICES = ("input", "tied", "hidden", "branch output", "output", "router", "exp
             "stream matrix", "fixed matrix")
 VECTORS = ("gain", "bias", "branch scale", "stream factor", "scale", "table", "recurrence")
 UNREAD = ("stream mixing", "unused", "not understood")
+SHARES, OF_ALL, FREE = "shares", "shares of all", "free"  # of gates
 ROLES = (*MATRICES, *VECTORS, *UNREAD)  # names and shapes tell the first ones of both kinds; a reading tells all
 LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out "
                      "dense_4h_to_h to_out w_out out_lin".split())  # what the last matrix of a branch is called
@@ -30,7 +31,9 @@ NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a he
 class ParameterGrowth:
     """By how much fan-in, fan-out and the depth of a parameter's stream grow; and, which a reading alone tells, what
     the forward pass multiplies its product with, at_head: the same where a tied matrix is the head; as_base: whether it
-    is left as it is; visits: how often the forward pass comes back to it, where layers are visited several times."""
+    is left as it is; visits: how often the forward pass comes back to it, where layers are visited several times;
+    experts, active: how many experts there are, and act, where it is of one or chooses them; gates: how large what
+    multiplies an expert is, "shares" of those that act, "shares of all" or "free"."""
 
     fan_in: float = 1.0
     fan_out: float = 1.0
@@ -39,6 +42,9 @@ class ParameterGrowth:
     at_head: float = 1.0
     as_base: bool = False
     visits: float = 1.0
+    experts: float = 1.0
+    active: float = 1.0
+    gates: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Hashable, Iterator, Mapping
 
 from ...errors import NotCovered
 from ...groups.names import DIGITS, LayerCount, growth_of_most
-from ...groups.roles import UNREAD, Parameter, ParameterGrowth, Roles
+from ...groups.roles import SHARES, UNREAD, Parameter, ParameterGrowth, Roles
 from .matching import counters, starred
 from .reading import Reading
 from .roles import SHARED, Role
@@ -16,6 +16,13 @@ from .summary import BranchSummary
 
 HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
               "those of a head for it, of which theory says no more")
+AS_WRITTEN = ("{}: gates are shares whose sum does not know how many experts act, and as models are written "
+              "neither do its initial sizes: more active experts make the branch smaller (convention A); the plan's initial sizes "
+              "grow like the root of how many act (convention B)")
+ROUTER = ("{}: its learning rate has the power of the depth of hidden matrices, at which it is stable; whether it may "
+          "be larger, where experts are wider than the model is deep, is not known")
+FEW = ("{}: learning rates by gradient descent, and eps, go with how many experts there are over how many act, as "
+       "where a batch has many more words than there are experts; with few words they do not")
 UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
 
 
@@ -56,6 +63,10 @@ def planned(reading: Reading, unknown: str) -> Planned:
             notes.append(UNKNOWN.format(pattern, role.kind, as_base))
         if role.kind == "hidden" and role.in_layers and role.fan_in != 1 and role.fan_out == 1:
             notes.append(HEADS_STAY.format(pattern))
+        if role.gates == SHARES and role.ends:
+            notes.append(AS_WRITTEN.format(pattern))
+        if role.kind == "router" and role.gates:
+            notes += [ROUTER.format(pattern)] * grows + [FEW.format(pattern)] * (role.experts != role.active)
         parameters.append(_parameter(reading, pattern, names, role, depths, bool(as_base)))
     returning, behind = _returning(reading, patterns, depths, visits)
     width = growth_of_most(ratio for role in reading.roles for ratio in role.growth)
@@ -113,7 +124,7 @@ def _patterns(reading: Reading) -> list[tuple[str, list[str]]]:
 def _likeness(role: Role) -> tuple[Hashable, ...]:
     """What parameters of one pattern have in common."""
     return (role.kind, role.in_layers, role.ends, role.stream, role.fan_in, role.fan_out, role.forward, role.at_head,
-            role.shape)
+            role.experts, role.active, role.shape)
 
 
 def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, depths: Mapping[int, float],
@@ -125,7 +136,7 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
     inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
     kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
     use = ParameterGrowth(role.fan_in, role.fan_out, depths[role.stream], role.forward, role.at_head, as_base,
-                          role.visits or 1.0)
+                          role.visits or 1.0, role.experts, role.active, role.gates)
     if role.kind == "tied" and role.head is None and role.fan_in != 1:
         raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "
                          "can be multiplied there; expected a head that is a module")

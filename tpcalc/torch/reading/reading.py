@@ -21,6 +21,7 @@ from .building import Config, Make, NotRun, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
 from .constants import after, grown, in_front, on_itself
 from .branch_end import BranchEnd
+from .experts import with_experts, without_experts
 from .kinds_of_ops import ATTENTIONS
 from .layers import extras, layers
 from .matching import nearest_name, counters, growths, matched, starred
@@ -182,14 +183,18 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
     if target is not None:
         other, names, shapes = _target(make, target, network, batch)
     growth = growths(names, network.tape.shapes, shapes)
-    found = _reading(network, other, names, shapes, growth, dict(roles or {}))
+    found = _reading(network, other, names, shapes, growth, dict(roles or {}),
+                     target is not None and other is None)
     return replace(found, _record=partial(network_of, make, base, batch))
 
 
 def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dict[str, str],
-             shapes: Mapping[str, Shape], growth: dict[str, tuple[float, ...]], given: dict[str, str]) -> Reading:
+             shapes: Mapping[str, Shape], growth: dict[str, tuple[float, ...]], given: dict[str, str],
+             unread: bool) -> Reading:
     inside = layers(network, other)
-    found = RoleFinder(network, inside, extras(network, inside, other), growth).roles()
+    widths = without_experts(network, growth)
+    found, unsaid = with_experts(RoleFinder(network, inside, extras(network, inside, other), widths).roles(), network,
+                                 other, names, growth, unread)
     found = _overridden(found, given)
     ends = {(stream.index, branch.index): _said(branch.ends, found, given) for stream, branch in network.branches}
     if other is not None:
@@ -202,8 +207,8 @@ def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dic
     branches = tuple(one for stream in network.streams
                      for one in summaries_of_branches(network, stream, inside[stream.index], ends))
     streams = tuple(summary_of_stream(network, stream, *counts[stream.index], other) for stream in network.streams)
-    widens = any(ratio != 1 for one in growth.values() for ratio in one)
-    notes = (HEADS,) if widens and heads_may_grow(network, other) else ()
+    widens = any(ratio != 1 for one in widths.values() for ratio in one)
+    notes = *((HEADS,) if widens and heads_may_grow(network, other) else ()), *dict.fromkeys(unsaid)
     return Reading(tuple(found), names, dict(shapes), streams, branches, tuple(claims), notes)
 
 

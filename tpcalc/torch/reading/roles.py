@@ -33,7 +33,8 @@ class Role:
     target; growth: that of each axis; places, uses: where and how it is read, as text; forward: by how much what the
     forward pass multiplies its product with grows, at_head: the same where a tied matrix is the head; head: the module
     that returns that product, None for none; visits: by how much grows how often the forward pass comes back to it,
-    None where that is not told; note: what is odd.
+    None where that is not told; experts, active: by how much the number of experts grows that it chooses between, or is
+    one of, and of those that act; gates: how large what multiplies them is, as ``gates_of`` says; note: what is odd.
     """
 
     name: str
@@ -51,6 +52,9 @@ class Role:
     at_head: float = 1.0
     head: str | None = None
     visits: float | None = 1.0
+    experts: float = 1.0
+    active: float = 1.0
+    gates: str = ""
     note: str = ""
 
     @property

@@ -1,0 +1,214 @@
+"""Plans of mixtures of experts: the table of powers of n, m, E and k, of stacks and of lists, and of three models."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import tpcalc as tp  # noqa: E402
+import tpcalc.torch as tpt  # noqa: E402
+
+BASE = dict(depth=2, n=16, m=8, E=8, k=2)
+WORDS = 32
+
+
+def perceptron(n: int, m: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(n, m, bias=False), nn.SiLU(), nn.Linear(m, n, bias=False))
+
+
+class MoE(nn.Module):
+    """Stacks of experts, all run on everything and weighed; gates: shares, of all or sigmoids."""
+
+    def __init__(self, n: int, m: int, E: int, k: int, gates: str = "shares", shared: bool = False) -> None:
+        super().__init__()
+        self.k, self.gates = k, gates
+        self.router = nn.Linear(n, E, bias=False)
+        self.up, self.down = (nn.Parameter(torch.randn(E, *shape) / math.sqrt(shape[1])) for shape in ((m, n), (n, m)))
+        self.shared = perceptron(n, m) if shared else None
+
+    def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.router(x)
+        if self.gates == "softmax behind":
+            weight, which = logits.topk(self.k)
+            return weight.softmax(-1), which
+        weight, which = (logits.sigmoid() if self.gates == "sigmoid" else logits.softmax(-1)).topk(self.k)
+        return (weight / (weight.sum(-1, keepdim=True) + 1e-20) if self.gates == "shares" else weight), which
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        weight, which = self.chosen(rows)
+        every = torch.zeros(len(rows), len(self.up), dtype=x.dtype).scatter(1, which, weight)
+        hidden = F.silu(torch.einsum("bn,emn->ebm", rows, self.up))
+        y = (torch.einsum("ebm,enm->ebn", hidden, self.down) * every.T[..., None]).sum(0).view(x.shape)
+        return y if self.shared is None else y + self.shared(x)
+
+
+class Listed(nn.Module):
+    """Experts as modules, each run on the vectors that chose it, as models were first written."""
+
+    def __init__(self, n: int, m: int, E: int, k: int) -> None:
+        super().__init__()
+        self.k, self.router = k, nn.Linear(n, E, bias=False)
+        self.experts = nn.ModuleList(perceptron(n, m) for _ in range(E))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        weight, which = self.router(rows).softmax(-1).topk(self.k)
+        weight = weight / weight.sum(-1, keepdim=True)
+        y = torch.zeros_like(rows)
+        for e, expert in enumerate(self.experts):
+            row, position = torch.where(which == e)
+            if len(row):
+                y.index_add_(0, row, expert(rows[row]) * weight[row, position, None])
+        return y.view(x.shape)
+
+
+class Model(nn.Module):
+    def __init__(self, depth: int, n: int, m: int, E: int, k: int, block: Callable[..., nn.Module] = MoE, **options: Any
+                 ) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(WORDS, n), nn.Linear(n, WORDS, bias=False)
+        self.norms = nn.ModuleList(nn.RMSNorm(n) for _ in range(depth))
+        self.layers = nn.ModuleList(block(n, m, E, k, **options) for _ in range(depth))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        for norm, layer in zip(self.norms, self.layers):
+            x = x + layer(norm(x))
+        return self.head(x)
+
+
+def factors(optimizer: str, grown: dict[str, float], **options: Any) -> dict[str, dict[str, float]]:
+    """By matrix R, W1 and W2 the factors of a plan for a model in which these are so many times as large."""
+    target = {**BASE, **{name: int(BASE[name] * factor) for name, factor in grown.items()}}
+    plan = tpt.plan(lambda **sizes: Model(**sizes, **options), BASE, target, optimizer=optimizer)
+    entries = {"R": "layers.1.router.weight", "W1": "layers.1.up", "W2": "layers.1.down"}
+    return {name: {setting: plan.entry(own).factor(setting) for setting in ("init", "lr", "eps")}
+            for name, own in entries.items()}
+
+
+# MATH: initial sizes and rates, as powers of n, m, E and k, of gates that are shares of those that act.
+RATES = {"adamw": {"R": dict(n=-1), "W1": dict(n=-1), "W2": dict(m=-1)},
+         "sgd": {"R": dict(E=1, n=-1), "W1": dict(E=1, m=1, n=-1), "W2": dict(n=1, E=1, m=-1)},
+         "muon": {"R": dict(E=0.5, n=-0.5), "W1": dict(m=0.5, n=-0.5), "W2": dict(n=0.5, m=-0.5)}}
+FIRST = {"R": dict(k=0.5, n=-1), "W1": dict(k=0.5, m=0.5, n=-1), "W2": dict(k=0.5, m=-0.5)}  # k m grows as n at most
+DIRECTIONS = [dict(n=4), dict(n=4, k=2), dict(n=4, m=2), dict(n=4, m=2, E=2, k=2), dict(E=4), dict(k=2, E=2, n=2),
+              dict(n=8, m=2, E=4, k=2)]
+
+
+@pytest.mark.parametrize("grown", DIRECTIONS, ids=str)
+@pytest.mark.parametrize("optimizer", RATES)
+def test_powers_are_those_of_the_table(optimizer: str, grown: dict[str, int]) -> None:
+    found = factors(optimizer, grown)
+    for name, entry in found.items():
+        for setting, table in (("lr", RATES[optimizer]), ("init", FIRST)):
+            known = math.prod(grown.get(size, 1)**power for size, power in table[name].items())
+            assert entry[setting] == pytest.approx(known), (name, setting)
+
+
+def test_granularity_is_neutral_and_more_that_act_are_as_large_at_first() -> None:
+    """k to r k, m to m / r: initial sizes and rates of W1 stay, those of W2 go with r."""
+    finer = factors("adamw", dict(m=0.5, k=2, E=2))
+    assert finer["W1"] == pytest.approx({"init": 1, "lr": 1, "eps": 1}) and finer["W2"]["lr"] == pytest.approx(2)
+    assert finer["W2"]["init"] == pytest.approx(2) and finer["R"]["lr"] == 1
+    assert factors("adamw", dict(k=2))["W2"]["init"] == pytest.approx(2**0.5)
+
+
+@pytest.mark.parametrize("gates, init, lr", [("shares", 0.5, 0), ("softmax behind", 0.5, 0), ("sigmoid", -0.5, -1)])
+def test_gates_are_read(gates: str, init: float, lr: float) -> None:
+    """Powers of k: sigmoids are of order one by themselves, so that W2 is what gates of order one are in front of."""
+    found = factors("adamw", dict(k=2), gates=gates)["W2"]
+    assert (found["init"], found["lr"]) == pytest.approx((2**init, 2**lr))
+    assert factors("adamw", dict(E=2), gates=gates)["W2"]["init"] == pytest.approx(1)
+
+
+def test_shares_of_all_experts_go_with_their_number() -> None:
+    assert factors("adamw", dict(E=2), gates="all")["W2"] == pytest.approx({"init": 2, "lr": 2, "eps": 0.25})
+
+
+def test_what_a_model_says_of_convention_a() -> None:
+    def notes(gates: str) -> str:
+        return " ".join(tpt.plan(lambda **sizes: Model(**sizes, gates=gates), BASE, {**BASE, "k": 4}).notes)
+
+    assert "layers.*.down: gates are shares" in notes("shares") and "convention A" in notes("softmax behind")
+    assert "convention A" not in notes("sigmoid")
+
+
+def test_shared_experts_are_hidden_layers() -> None:
+    plan = tpt.plan(lambda **sizes: Model(**sizes, shared=True), BASE, {**BASE, "k": 4, "E": 16})
+    first, last = (plan.entry(f"layers.0.shared.{i}.weight") for i in (0, 2))
+    assert (first.parameter.role, last.parameter.role) == ("hidden", "branch output")
+    assert all(entry.factor(setting) == 1 for entry in (first, last) for setting in ("init", "lr", "eps"))
+    assert plan.entry("layers.0.down").factor("init") == pytest.approx(2**0.5)
+
+
+def test_experts_that_are_modules_have_the_powers_of_stacks() -> None:
+    """Each is run on the vectors that chose it; their number is that of the router's rows."""
+    target = {**BASE, "n": 32, "k": 4}
+    listed, stack = (tpt.plan(lambda **sizes: Model(**sizes, block=block), BASE, target) for block in (Listed, MoE))
+    for own, other in (("router.weight",) * 2, ("experts.3.0.weight", "up"), ("experts.3.2.weight", "down")):
+        one, two = listed.entry(f"layers.1.{own}"), stack.entry(f"layers.1.{other}")
+        assert one.parameter.role == two.parameter.role
+        assert [one.factor(s) for s in ("init", "lr", "eps")] == pytest.approx([two.factor(s) for s in (
+            "init", "lr", "eps")])
+
+
+def test_gates_that_are_not_understood_are_refused_where_experts_grow() -> None:
+    class Odd(MoE):
+        def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            weight, which = self.router(x).topk(self.k)
+            return weight.square().cos(), which
+
+    def make(**sizes: Any) -> nn.Module:
+        return Model(**sizes, block=Odd)
+
+    assert tpt.plan(make, BASE, {**BASE, "depth": 4}).entry("layers.0.down").parameter.role == "expert"
+    with pytest.raises(tp.NotCovered, match="router.weight: got experts that grow in number by 1, active ones by 2"):
+        tpt.plan(make, BASE, {**BASE, "k": 4})
+    with pytest.raises(tp.NotCovered, match="with soap, whose steps go with the rank"):
+        tpt.plan(lambda **sizes: Model(**sizes), BASE, {**BASE, "k": 4}, optimizer="soap")
+    with pytest.raises(tp.NotCovered, match="router.weight: got experts that grow in number by 2, with muon-original"):
+        tpt.plan(lambda **sizes: Model(**sizes), BASE, {**BASE, "E": 16}, optimizer="muon-original")
+
+
+def configuration(kind: str) -> tuple[Callable[..., Any], dict[str, str]]:
+    """A small configuration of transformers, and its names of sizes."""
+    transformers = pytest.importorskip("transformers")
+    common = dict(vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+                  num_key_value_heads=4, max_position_embeddings=32, pad_token_id=0, num_experts_per_tok=2)
+    of = {"Mixtral": dict(num_local_experts=4),
+          "Qwen3Moe": dict(num_experts=4, moe_intermediate_size=32, norm_topk_prob=True, head_dim=8),
+          "DeepseekV3": dict(n_routed_experts=4, moe_intermediate_size=32, n_group=2, topk_group=2, q_lora_rank=16,
+                             kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8,
+                             first_k_dense_replace=0)}[kind]
+    names = {"n": "hidden_size", "k": "num_experts_per_tok", "m": next(
+        (name for name in of if name.startswith("moe")), "intermediate_size"), "E": next(
+            name for name in of if name.endswith("experts"))}
+    return lambda **sizes: getattr(transformers, f"{kind}Config")(**{**common, **of, **sizes}), names
+
+
+@pytest.mark.parametrize("kind", ["Mixtral", "Qwen3Moe", "DeepseekV3"])
+@pytest.mark.parametrize("optimizer", RATES)
+def test_models_of_transformers_have_the_table(kind: str, optimizer: str) -> None:
+    make, names = configuration(kind)
+    sizes = {"n": 32, "m": 32, "E": 4, "k": 2}
+    for grown in (dict(n=4), dict(k=2), dict(E=2), dict(n=4, m=2, E=4, k=2)):
+        more = {} if "n" not in grown else dict(num_attention_heads=16, num_key_value_heads=16)
+        plan = tpt.plan(make(), make(**{names[s]: sizes[s] * f for s, f in grown.items()}, **more),
+                        optimizer=optimizer)
+        for name, own in (("R", "gate.weight"), ("W1", "experts.gate_up_proj"), ("W2", "experts.down_proj")):
+            entry = plan.entry(f"model.layers.1.mlp.{own}")
+            tables = [("lr", RATES[optimizer]), *[("init", FIRST)] * ("k" not in grown or "n" in grown)]
+            for setting, table in tables:
+                known = math.prod(grown.get(size, 1)**power for size, power in table[name].items())
+                assert entry.factor(setting) == pytest.approx(known), (name, setting, grown)
+        assert any("convention A" in note for note in plan.notes)
+        assert plan.entry("model.layers.1.mlp.experts.down_proj").factor("init") == pytest.approx(
+            math.sqrt(grown.get("k", 1) / grown.get("m", 1)))

@@ -1,0 +1,192 @@
+"""Experts that a router chooses between: how many there are, how many act, and how large their gates are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterator, Mapping
+
+from ...errors import NotCovered
+from ...groups.roles import FREE, OF_ALL, SHARES
+from .kinds_of_ops import BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS, SUMS
+from .matching import Growth
+from .network import RecordedNetwork
+from .roles import Role
+from .tape import Op
+from .uses import Use
+
+CHOICES = frozenset("topk sort argmax".split())
+UNKNOWN = "not known"  # of gates
+BETWEEN = MOVES | BOUNDED | SUMS | PRODUCTS  # a router's product and the choice
+BOUNDS = frozenset("clamp clamp_min maximum".split())
+TARGET_UNREAD = ("{}: the target's forward pass does not run without values, so that how many experts act there is not "
+                 "read; the plan takes as many as act in the base")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A router's choice. axis: of the router, that counts experts; active: how many act, None where the operation does
+    not say; use: the router's product; op: what chooses."""
+
+    router: str
+    axis: int
+    active: int | None
+    use: Use
+    op: Op
+
+
+def choices(network: RecordedNetwork) -> dict[str, Choice]:
+    """Routers, by name, with what they choose: matrices of branches that a choice by size reads, with no other product
+    in between."""
+    found = {}
+    for use in network.uses:
+        axes = [axis for axis in use.fan_out if axis is not None]
+        if use.how != "matrix" or use.op.name in CONVOLUTIONS or len(axes) != 1 or network.place(use).part != "branch":
+            continue
+        ops = _chosen_by(network, use)
+        if ops:
+            found[use.parameter] = Choice(use.parameter, axes[0], _count(network, ops[-1]), use, ops[-1])
+    return found
+
+
+def _chosen_by(network: RecordedNetwork, use: Use) -> list[Op]:
+    """The choices that the product of a parameter goes into, in order."""
+    graph, found, front, seen = network.graph, dict[int, Op](), list(use.op.outputs), set[int]()
+    while front:
+        for reader in graph.readers.get(front.pop(), []):
+            if reader.index in seen:
+                continue
+            seen.add(reader.index)
+            if reader.name in CHOICES:
+                found[reader.index] = reader
+            if reader.name in BETWEEN and network.places.get(reader.index) == network.place(use):
+                front += reader.outputs
+    return [found[index] for index in sorted(found)]
+
+
+def _count(network: RecordedNetwork, op: Op) -> int | None:
+    if op.name == "argmax":
+        return 1
+    positional, named = op.arguments
+    given = named.get("k", positional[1] if op.name == "topk" and len(positional) > 1 else None)
+    return given if isinstance(given, int) else None
+
+
+def stacks(network: RecordedNetwork, found: Mapping[str, Choice]) -> dict[str, Choice]:
+    """Parameters of experts, with the choice between them: stacks in a router's branch, and matrices of what it
+    chose."""
+    branches = {network.place(one.use): one for one in found.values()}
+    own: dict[str, Choice] = {}
+    for use in network.uses:
+        choice = branches.get(network.place(use))
+        if choice is None or use.how != "matrix" or use.parameter in found or use.op.name in CONVOLUTIONS:
+            continue
+        if len(network.tape.shapes[use.parameter]) == 3 or choice.use.op.index in _behind(network, use):
+            own[use.parameter] = choice
+    return own
+
+
+def _behind(network: RecordedNetwork, use: Use) -> set[int]:
+    """Operations that what a matrix acts on depends on, in its branch."""
+    on_stream = {number for stream in network.streams for number in stream.path.values}
+    return set().union(*(network.graph.cone(number, on_stream) for number in network.graph.activations(use.op)
+                         if number not in on_stream))
+
+
+def without_experts(network: RecordedNetwork, growth: Mapping[str, Growth]) -> dict[str, Growth]:
+    """By how much axes grow that are widths: those that count experts do not."""
+    routers = choices(network)
+    counted = {name: one.axis for name, one in routers.items()} | {
+        name: 0 for name in stacks(network, routers) if len(network.tape.shapes[name]) == 3}
+    return {name: tuple(1.0 if counted.get(name) == axis else ratio for axis, ratio in enumerate(one))
+            for name, one in growth.items()}
+
+
+def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNetwork | None,
+                 names: Mapping[str, str], growth: Mapping[str, Growth], unread: bool) -> tuple[list[Role], list[str]]:
+    """Roles with the growth of experts and of active ones, and sentences on what is not read. unread: whether there is
+    a target whose operations are not known.
+
+    Raises ``NotCovered`` where these grow, and the operation that chooses does not say how many, or what makes gates is
+    not understood.
+    """
+    routers = choices(network)
+    there, notes = {} if other is None else choices(other), list[str]()
+    twins = {one: name for name, one in names.items()}
+    of = {**stacks(network, routers), **routers}
+    found = []
+    for role in roles:
+        choice = of.get(role.name)
+        if choice is None or not role.is_matrix:
+            found.append(role)
+            continue
+        grown = growth.get(choice.router)
+        experts = 1.0 if grown is None else grown[choice.axis]
+        twin = there.get(twins.get(choice.router, ""))
+        active = 1.0
+        if unread and role.name == choice.router:
+            notes.append(TARGET_UNREAD.format(choice.router))
+        if twin is not None and choice.active and twin.active:
+            active = twin.active / choice.active
+        elif twin is not None and (choice.active, twin.active) != (None, None):
+            raise NotCovered(f"{choice.router}: got {choice.op.place}, which does not say how many experts act; "
+                             "expected topk and argmax")
+        gates = gates_of(network, choice, of)
+        if gates == UNKNOWN and (experts, active) != (1, 1):
+            raise NotCovered(f"{choice.router}: got experts that grow in number by {experts:g}, active ones by "
+                             f"{active:g}, and gates that {choice.op.place} does not make by a softmax, a sigmoid or "
+                             "shares over their sum; expected one of these")
+        kind = "router" if role.name in routers else "expert"
+        found.append(replace(role, kind=kind, experts=experts, active=active, gates=gates))
+    return found, notes
+
+
+def gates_of(network: RecordedNetwork, choice: Choice, of: Mapping[str, Choice]) -> str:
+    """How large gates are: shares of those that act, shares of all experts, or of order one by themselves."""
+    kinds = {_size(network, number, choice) for number in _gates(network, choice, of)}
+    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+def _gates(network: RecordedNetwork, choice: Choice, of: Mapping[str, Choice]) -> Iterator[int]:
+    """What products of experts are multiplied with that the router makes."""
+    place = network.place(choice.use)
+    own = {use.op.index for use in network.uses if use.parameter in of and use.parameter != choice.router
+           and network.place(use) == place}
+    on_stream = {number for stream in network.streams for number in stream.path.values}
+    for op in network.tape.ops:
+        signals = network.graph.signals(op)
+        if network.places.get(op.index) != place or len(signals) != 2 or op.name not in PRODUCTS | CONTRACTIONS:
+            continue
+        cones = [network.graph.cone(number, on_stream) for number in signals]
+        for gate, product in (cones, cones[::-1]):
+            if choice.use.op.index in gate and not own & gate and own & product:
+                yield signals[cones.index(gate)]
+
+
+def _size(network: RecordedNetwork, number: int, choice: Choice) -> str:
+    """How large a gate is, by the operation that made it."""
+    graph, front, seen = network.graph, [number], set[int]()
+    while front:
+        op = network.tape.maker(front.pop())
+        if op is None or op.index in seen:
+            continue
+        seen.add(op.index)
+        signals = graph.signals(op)
+        if op.name.startswith("div") and len(signals) == 2 and _is_total(network, signals[1]):
+            return SHARES
+        if op.name.endswith("softmax"):
+            count = network.tape.shape(op.output)[-1]
+            return SHARES if count == choice.active else OF_ALL
+        if op.name == "sigmoid":
+            return FREE
+        if op.name not in MOVES | SUMS | CHOICES and not (op.name in PRODUCTS and len(signals) == 1):
+            return UNKNOWN
+        front += signals
+    return UNKNOWN
+
+
+def _is_total(network: RecordedNetwork, number: int) -> bool:
+    """Is it a sum, with a bound or a small number beside it?"""
+    op = network.tape.maker(number)
+    while op is not None and op.name in (MOVES | SUMS | BOUNDS) - {"sum"}:
+        op = next((network.tape.maker(one) for one in network.graph.signals(op)), None)
+    return op is not None and op.name == "sum"
