@@ -16,8 +16,8 @@ from .summary import BranchSummary
 
 HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
               "those of a head for it, of which theory says no more")
-AS_WRITTEN = ("{}: gates are shares whose sum does not know how many experts act, and as models are written "
-              "neither do its initial sizes: more active experts make the branch smaller (convention A); the plan's initial sizes "
+AS_WRITTEN = ("{}: gates are shares whose sum does not know how many experts act, and as models are written neither do "
+              "initial sizes: more active experts make the branch smaller (convention A); the plan's initial sizes "
               "grow like the root of how many act (convention B)")
 ROUTER = ("{}: its learning rate has the power of the depth of hidden matrices, at which it is stable; whether it may "
           "be larger, where experts are wider than the model is deep, is not known")
