@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..programs.blocks import Branch, Change, vector
-from ..programs.indices import t
+from ..programs.indices import p, t
 from ..programs.language import Family, HeadSum, Matrix, Mean, Scalar, Vector
 from ..programs.mask import Mask
 from ..programs.program import Assign
@@ -169,6 +169,11 @@ class Network(ABC):
         """The names of the trained vectors that numbers are read off with: that stand in averages over coordinates."""
         averages = [mean for s in self.statements for mean in s.value.atoms(Mean)]
         return tuple(v.name for v in self._written.vectors if any(mean.has(v) for mean in averages))
+
+    @property
+    def states_of_block(self) -> tuple[str, ...]:
+        """The names of what goes from position to position in a layer."""
+        return tuple(s.value.name for s in self.statements if p + 1 in s.target.indices)
 
     @property
     def chooses(self) -> tuple[SoftmaxAttention, ...]:

@@ -5,7 +5,8 @@ both are of order one in the width. A scalar factor (a branch multiplier) is kep
 the outer products of an update are made of vectors of order one, whatever the multiplier.
 
 Vectors of a position p may be read at another one, m, and summed over it: what is sent back is then summed over the
-positions that read it.
+positions that read it. A state that goes on to the next position, ``before[p + 1] := s[p]`` from ``before[0] := 0``, is
+sent back what it becomes there, from the last position on.
 """
 
 from __future__ import annotations
@@ -56,10 +57,20 @@ def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], i
     for statements that it cannot go back through, and for vectors and scalars of other layers, naming them.
     """
     found = Backward()
-    made = [statement.target for statement in forward]
+    made = [one for statement in forward for one in {statement.target, _at_own(statement.target)}]
     known = {*made, *inputs}
     parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]] = {v: [(sp.Integer(1), signal)] for v, signal in signals.items()}
-    for statement in map(_without_sums, reversed(forward)):
+    begun: dict[Node, tuple[Node, sp.Expr]] = {}
+    for number, statement in reversed(list(enumerate(map(_without_sums, forward)))):
+        if p + 1 in statement.target.indices:
+            if forward[number + 1:number + 2] == [] or p + 1 not in forward[number + 1].target.indices:
+                begun.update(_begin(found, parts, forward[:number + 1], name, unit))
+            continue
+        if statement.target in begun:
+            before, scale = begun[statement.target]
+            total = sp.Add(*(c / scale * e for c, e in parts.get(before, [])))
+            found.statements.append(Assign(name(before), total))
+            continue
         _require_own(statement, made, (*inputs, *trained, *constant))
         scale, d = _settle(found, parts, statement.target, signals.get(statement.target), name, unit)
         if d is None:
@@ -76,6 +87,39 @@ def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], i
         total = sp.Add(*(c * e for c, e in parts.get(v, [])))
         found.statements.append(Assign(name(v), total))
     return found
+
+
+def _at_own(member: Node) -> Node:
+    """A state that goes on to the next position, at its own."""
+    own: Node = member.at(*(p if index == p + 1 else index for index in member.indices))
+    return own
+
+
+def _at_position(member: Node, position: sp.Expr) -> Node:
+    """A member of the own position at another one."""
+    moved: Node = member.at(*(position if index == p else index for index in member.indices))
+    return moved
+
+
+def _begin(found: Backward, parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]], forward: Sequence[Assign],
+           name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol) -> dict[Node, tuple[Node, sp.Expr]]:
+    """Begin to go back through states that go on from position to position, the last statements of ``forward``: behind
+    the last position nothing is sent to them. Gives, by what they are before the first position, what they are before
+    any, and the power of the branch multiplier that all of their gradients share."""
+    states = {}
+    for statement in reversed(forward):
+        if p + 1 not in statement.target.indices:
+            break
+        states[_at_own(statement.target)] = statement.value
+    terms = [c for before, state in states.items() for one in (before, state) for c, _ in parts.get(one, [])]
+    if not terms:
+        return {}
+    scale = unit ** min(sp.degree(c, unit) for c in terms)
+    for before, state in states.items():
+        sent = name(before)
+        parts.setdefault(state, []).append((scale, _at_position(sent, p + 1)))
+        found.statements.append(Assign(_at_position(sent, POSITIONS), sp.Integer(0)))
+    return {_at_position(before, sp.Integer(0)): (before, scale) for before in states}
 
 
 def _at_home(target: Node, argument: Node, change: sp.Expr, known: Collection[Node]) -> tuple[Node, sp.Expr]:

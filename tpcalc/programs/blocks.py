@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import sympy as sp
 
 from .._checks import choice, short, whole_number
+from ..errors import NotCovered
 from .algebra import multiplied_out
 from .indices import POSITIONS, at_other, l, m, p, t
 from .language import Family, Matrix, MatVec, Member, Mean, Scalar, Vector, kind
@@ -142,6 +143,54 @@ class Branch:
         self.other(value)
         total: Vector = self._write(Vector, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
         return total
+
+    def let_recurrent(self, name: str | Sequence[str], step: Callable[..., Any]) -> Any:
+        """A state that goes from position to position, a vector: what ``step(before)`` makes of what it was before a
+        position is what it is at that position; 0 before the first. With several names, states that are made of each
+        other: step is given all of them, and returns as many.
+
+        The backward pass goes through it, from the last position to the first. step may name vectors by ``let``, which
+        are made at every position in turn, and have matrices act on them. Positions are gone through one after the
+        other, once a pass: time O(P). Raises ``ValueError`` in networks without positions, for names that are taken,
+        and for another number of values than of names.
+
+        >>> import tpcalc as tp
+        >>> from tpcalc.programs.language import MatVec
+        >>> def gated(b):
+        ...     k, v, a = (b.let(name, MatVec(b.weights(f"W{name}"), b.x)) for name in ("k", "v", "a"))
+        ...     s = b.let_recurrent("s", lambda before: b.phi(a) * before + k * v)
+        ...     return MatVec(b.weights("Wo"), b.let("o", b.phi(k) * s))
+        >>> net = tp.Transformer(head_dim=1, positions=3, attention=gated, mlp=None, norm=None, phi="tanh")
+        >>> text = str(tp.program(net, tp.SGD(), tp.DepthScaling()))
+        >>> lines = [line.strip() for line in text.splitlines()]
+        >>> print(*(line for line in lines if line.startswith(("s[", "before_s", "ds[", "dbefore_s"))), sep=chr(10))
+        before_s[t, 0, l] := 0
+        s[t, p, l] := before_s[t, p, l]*tanh(a[t, p, l]) + k[t, p, l]*v[t, p, l]
+        before_s[t, p + 1, l] := s[t, p, l]
+        dbefore_s[t, P, l] := 0
+        ds[t, p, l] := do[t, p, l]*tanh(k[t, p, l]) + dbefore_s[t, p + 1, l]
+        dbefore_s[t, p, l] := ds[t, p, l]*tanh(a[t, p, l])
+        """
+        names = (name,) if isinstance(name, str) else tuple(name)
+        if p not in self.sample:
+            raise ValueError(f"let_recurrent: got {name!r} in a network without positions; expected in a "
+                             "tp.Transformer alone")
+        if not names:
+            raise ValueError("let_recurrent: got no names; expected one a state")
+        before = [named_family(Vector, self._unused(f"before_{one}", Vector))[(*self.sample, l)] for one in names]
+        self.statements += [Assign(one.xreplace({p: sp.Integer(0)}), sp.Integer(0)) for one in before]
+        first = len(self.statements)
+        made = step(*before)
+        values = (made,) if isinstance(name, str) else tuple(made)
+        if len(values) != len(names):
+            raise ValueError(f"let_recurrent: got {len(values)} values for {', '.join(names)}; expected one a state")
+        states = [self._write(Vector, one, value) for one, value in zip(names, values)]
+        for one in self.statements[first:]:
+            if one.value.has(m) or one.target.has(m) or any(i.is_Integer for i in one.target.indices):
+                raise NotCovered(f"let_recurrent: got {one} in {name!r}; states are made of the own position and of "
+                                 "what they were before it; expected no other position, and no state within a state")
+        self.statements += [Assign(one.xreplace({p: p + 1}), state) for one, state in zip(before, states)]
+        return states[0] if isinstance(name, str) else tuple(states)
 
     def let_scalar(self, name: str, value: sp.Expr) -> Scalar:
         """Write ``name := value``, a number of this sample and layer such as ``Mean(h**2)``, and give it back.

@@ -155,6 +155,10 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
     if net.positions < TWO:
         raise NotCovered(f"positions: got {net.positions}; alone, a position reads itself whatever its scores, "
                          f"expected for a verdict is at least {TWO}")
+    if net.states_of_block:
+        raise NotCovered(f"net: got {short(net)}, in which {', '.join(net.states_of_block)} go from position to "
+                         "position; powers of L are counted of one position that stands for all, which has no state "
+                         "of another; expected no let_recurrent")
     if isinstance(net.attention, Convolution) and net.mlp is not None:
         raise NotCovered(f"mlp: got {block_name(net.mlp)} with a convolution; expected for a verdict is None")
     if net.at_one_position is not None:

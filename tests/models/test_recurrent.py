@@ -1,0 +1,210 @@
+"""States that go from position to position: real networks against plain arrays, particles, and who refuses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from support.plain.residual import Arrays, PlainResidual
+from tpcalc.interpreters.vectors import run_program
+from tpcalc.lowering.nest import lowered_order
+from tpcalc.theory import HeadSum, MatVec
+
+ALPHA, GAMMA, DEPTH, WIDTH, RATE, SIZE = 0.7, 0.4, 2, 6, 0.3, 2
+SCALE = tp.DepthScaling()
+
+
+def shared(b: tp.Branch, name: str) -> sp.Expr:
+    """A number of every head, which its first coordinate has."""
+    return HeadSum(b.let(name, MatVec(b.weights(f"W{name}"), b.x)), SIZE, first_read=True)
+
+
+def sigmoid(x: sp.Expr) -> sp.Expr:
+    return 1 / (1 + sp.exp(-x))
+
+
+def linear_attention(b: tp.Branch) -> sp.Expr:
+    """Gated: a state of every head, as many vectors as keys have coordinates, forgets alike in all of them."""
+    q, k = ([shared(b, f"{name}{j}") for j in range(SIZE)] for name in "qk")
+    v, a = b.let("v", MatVec(b.weights("Wv"), b.x)), shared(b, "a")
+    states = b.let_recurrent([f"s{j}" for j in range(SIZE)],
+                             lambda *before: [sigmoid(a) * s + key * v for s, key in zip(before, k)])
+    return MatVec(b.weights("Wo"), b.let("o", sp.Add(*(one * s for one, s in zip(q, states)))))
+
+
+def decays(b: tp.Branch) -> sp.Expr:
+    """Data-dependent, of every coordinate: exp(-softplus(a)), read behind a gate."""
+    v, a, g = (b.let(name, MatVec(b.weights(f"W{name}"), b.x)) for name in "vag")
+    kept = b.let("kept", 1 / (1 + sp.exp(a)))
+    s = b.let_recurrent("s", lambda before: kept * before + (1 - kept) * v)
+    return MatVec(b.weights("Wo"), b.let("o", s * g * sigmoid(g)))
+
+
+def delta_rule(b: tp.Branch) -> sp.Expr:
+    """What a state says of a key, of length 1, is taken from it, and the value put there."""
+    q, k = ([shared(b, f"{name}{j}") for j in range(SIZE)] for name in "qk")
+    v, rate = b.let("v", MatVec(b.weights("Wv"), b.x)), sigmoid(shared(b, "a"))
+    k = [b.let(f"unit{j}", one / sp.sqrt(sp.Add(*(key**2 for key in k)))) for j, one in enumerate(k)]
+
+    def step(*before: sp.Expr) -> list[sp.Expr]:
+        said = b.let("said", sp.Add(*(s * key for s, key in zip(before, k))))
+        return [s + rate * (v - said) * key for s, key in zip(before, k)]
+
+    states = b.let_recurrent([f"s{j}" for j in range(SIZE)], step)
+    return MatVec(b.weights("Wo"), b.let("o", sp.Add(*(one * s for one, s in zip(q, states)))))
+
+
+def of_matrices(b: tp.Branch) -> sp.Expr:
+    """h = tanh(Wh h + Wu x), of which only what was before a position is read."""
+    u, seen = b.let("u", MatVec(b.weights("Wu"), b.x)), list[sp.Expr]()
+
+    def step(before: sp.Expr) -> sp.Expr:
+        seen.append(before)
+        return sp.tanh(u + b.let("within", MatVec(b.weights("Wh"), before)))
+
+    b.let_recurrent("s", step)
+    return MatVec(b.weights("Wo"), b.let("o", seen[0] * u))
+
+
+def squashed(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+@dataclass(frozen=True)
+class PlainRecurrent(PlainResidual):
+    """``PlainResidual`` with a recurrence in the place of attention: a loop over rows."""
+
+    kind: str = ""
+
+    def attention(self, x: np.ndarray, w: Arrays, layer: int) -> np.ndarray:
+        def of(name: str) -> np.ndarray:
+            return x @ w["W" + name][layer].T
+
+        heads = x.shape[1] // SIZE
+
+        def keys(name: str) -> np.ndarray:  # (P, heads, SIZE)
+            return np.stack([of(f"{name}{j}")[:, ::SIZE] for j in range(SIZE)], axis=2)
+
+        rows = []
+        if self.kind in ("linear_attention", "delta_rule"):
+            q, k, v = keys("q"), keys("k"), of("v").reshape(len(x), heads, SIZE)
+            rate = squashed(of("a")[:, ::SIZE])[:, :, None, None]
+            state = np.zeros((heads, SIZE, SIZE), dtype=x.dtype)  # of values and keys
+            if self.kind == "delta_rule":
+                k = k / np.sqrt((k * k).sum(axis=2, keepdims=True))
+            for row in range(len(x)):
+                if self.kind == "delta_rule":
+                    wrong = v[row] - np.einsum("hvk,hk->hv", state, k[row])
+                    state = state + rate[row] * wrong[:, :, None] * k[row][:, None, :]
+                else:
+                    state = rate[row] * state + v[row][:, :, None] * k[row][:, None, :]
+                rows.append(np.einsum("hvk,hk->hv", state, q[row]).ravel())
+        elif self.kind == "decays":
+            state, v, g = np.zeros(x.shape[1], dtype=x.dtype), of("v"), of("g")
+            kept = np.exp(-np.log(1 + np.exp(of("a"))))
+            for row in range(len(x)):
+                state = kept[row] * state + (1 - kept[row]) * v[row]
+                rows.append(state * g[row] * squashed(g[row]))
+        else:
+            state, u = np.zeros(x.shape[1], dtype=x.dtype), of("u")
+            for row in range(len(x)):
+                rows.append(state * u[row])
+                state = np.tanh(u[row] + w["Wh"][layer] @ state)
+        return np.stack(rows) @ w["Wo"][layer].T
+
+
+BLOCKS: dict[str, Callable[[tp.Branch], sp.Expr]] = {one.__name__: one for one in (
+    linear_attention, decays, delta_rule, of_matrices)}
+
+
+def net(kind: str, positions: int = 4, **options: Any) -> tp.Transformer:
+    return tp.Transformer(**{"head_dim": SIZE, "positions": positions, "attention": BLOCKS[kind], "norm": "rms",
+                             "phi": "tanh", **options})
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_real_networks_train_as_plain_arrays_do(kind: str, batch: int) -> None:
+    rng = np.random.default_rng(1)
+    inputs, targets = rng.standard_normal((3, batch, 4, 2)), rng.standard_normal((3, batch, 4))
+    run = tp.train(net(kind), tp.Sequences(inputs, targets), tp.SGD(RATE), tp.DepthScaling(ALPHA, GAMMA), DEPTH, WIDTH,
+                   method="dense", seed=2)
+    start = run.initial_weights()
+    w = {**start, "U": start["U"].reshape(-1, WIDTH).T, "nV": start["nV"].ravel()}
+    plain = PlainRecurrent(DEPTH**-ALPHA, head_dim=SIZE, norm="rms", kind=kind)
+    found = plain.trained(w, inputs, targets, RATE, DEPTH**-GAMMA)
+    assert np.abs(run.outputs[..., 0] - found).max() < 1e-10
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_readings_of_real_networks_agree(kind: str) -> None:
+    """Statement by statement, and in the order in which arrays are made."""
+    program = tp.program(net(kind, 3), tp.Adam(RATE, eps=0.1), SCALE)
+    rng = np.random.default_rng(0)
+    data = {"xi": rng.standard_normal((2, 3)), "y": rng.standard_normal((2, 3))}
+    one, other = (run_program(p, {"T": 2, "L": 2, "P": 3}, data, 4, seed=1) for p in (program, lowered_order(program)))
+    np.testing.assert_allclose(one.series("f"), other.series("f"), rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_infinite_depth_is_that_of_deep_networks() -> None:
+    """By common draws, of a state whose means are known to be finite."""
+    one = net("of_matrices", 2, mlp=None)
+    task = tp.Sequences(np.array([[[[1.0], [-0.5]]], [[[0.8], [0.6]]]]), np.array([[[1.0, -0.7]], [[0.5, 0.2]]]))
+    limit = tp.train(one, task, tp.SGD(0.2), SCALE, tp.oo)
+    assert limit.method == "common_draws"
+    deep = tp.train(one, task, tp.SGD(0.2), SCALE, 64, method=tp.methods.Particles(samples=4096, batches=8))
+    np.testing.assert_allclose(deep.outputs, limit.outputs, rtol=0, atol=limit.error_estimate + deep.error_estimate)
+    assert limit.error_estimate < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_particles_are_wide_networks(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    task = tp.Sequences(rng.standard_normal((3, 1, 3, 1)), rng.standard_normal((3, 1, 3)))
+    limit = tp.train(net(kind, 3), task, tp.SGD(0.05), SCALE, 2)
+    assert limit.method == "particles"
+    found = np.array([tp.train(net(kind, 3), task, tp.SGD(0.05), SCALE, 2, 256, method=tp.methods.Dense(seed=seed)
+                               ).outputs for seed in range(64)])
+    error = found.std(axis=0, ddof=1) / 8 + limit.error_estimate + 1 / 256
+    assert np.all(np.abs(found.mean(axis=0) - limit.outputs) < 3.5 * error)
+
+
+def test_verdicts_refuse_states_by_name() -> None:
+    for read in (lambda: tp.classify(1, 0, net("decays")), lambda: tp.solve(net=net("decays")),
+                 lambda: tp.theory.classify_visits(1, 0, net("decays"))):
+        with pytest.raises(tp.NotCovered, match="in which s go from position to position; powers of L are counted"):
+            read()
+
+
+def one_state(step: Callable[..., Any], name: Any = "s") -> Callable[[tp.Branch], sp.Expr]:
+    def block(b: tp.Branch) -> sp.Expr:
+        v = b.let("v", MatVec(b.weights("Wv"), b.x))
+        b.let_recurrent(name, lambda *before: step(b, v, *before))
+        return MatVec(b.weights("Wo"), b.let("o", v))
+    return block
+
+
+@pytest.mark.parametrize("step, name, said", [
+    (lambda b, v, s: s + b.let_total("t", b.other(v)), "s", "expected no other position, and no state within a state"),
+    (lambda b, v, s: b.let_recurrent("r", lambda r: r + s), "s", "no state within a state"),
+    (lambda b, v, *s: s, ["s", "v"], "name: got 'v'; expected one that the block has not used"),
+    (lambda b, v, *s: s[:1], ["s", "r"], "got 1 values for s, r; expected one a state"),
+    (lambda b, v: [], [], "got no names")])
+def test_what_is_no_state_is_refused(step: Callable[..., Any], name: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.Transformer(attention=one_state(step, name), mlp=None)
+    with pytest.raises(ValueError, match="in a network without positions; expected in a tp.Transformer alone"):
+        tp.ResNet("tanh", one_state(step, name))
+
+
+def test_a_state_that_nothing_reads_has_no_gradient() -> None:
+    unread = tp.Transformer(head_dim=1, attention=one_state(lambda b, v, s: s + v), mlp=None, norm=None)
+    text = str(tp.program(unread, tp.SGD(), SCALE))
+    assert "before_s[t, p + 1, l] := s[t, p, l]" in text and "ds[" not in text and "dbefore_s" not in text
