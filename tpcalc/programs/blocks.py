@@ -165,11 +165,11 @@ class Branch:
         >>> lines = [line.strip() for line in text.splitlines()]
         >>> print(*(line for line in lines if line.startswith(("s[", "before_s", "ds[", "dbefore_s"))), sep=chr(10))
         before_s[t, 0, l] := 0
-        s[t, p, l] := before_s[t, p, l]*tanh(a[t, p, l]) + k[t, p, l]*v[t, p, l]
+        s[t, p, l] := tanh(a[t, p, l])*before_s[t, p, l] + k[t, p, l]*v[t, p, l]
         before_s[t, p + 1, l] := s[t, p, l]
         dbefore_s[t, P, l] := 0
-        ds[t, p, l] := do[t, p, l]*tanh(k[t, p, l]) + dbefore_s[t, p + 1, l]
-        dbefore_s[t, p, l] := ds[t, p, l]*tanh(a[t, p, l])
+        ds[t, p, l] := tanh(k[t, p, l])*do[t, p, l] + dbefore_s[t, p + 1, l]
+        dbefore_s[t, p, l] := tanh(a[t, p, l])*ds[t, p, l]
         """
         names = (name,) if isinstance(name, str) else tuple(name)
         if p not in self.sample:
