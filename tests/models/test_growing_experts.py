@@ -266,6 +266,10 @@ def test_widths_are_whole_experts_a_whole_number_of_which_acts() -> None:
     deep = tp.train(net(4), TASK, tp.SGD(), SCALE, tp.oo)
     with pytest.raises(ValueError, match="width: got 30 for experts of 4 .* expected multiples of 4"):
         deep.at_width(30)
+    with pytest.raises(ValueError, match="samples: got 513; .* as heads and experts are; expected multiples of 4"):
+        tp.train(net(4), TASK, tp.SGD(), SCALE, 2, method=tp.methods.Particles(samples=513))
+    with pytest.raises(tp.NotCovered, match="kets are of one coordinate; expected head_dim=1 and expert_dim=1"):
+        tp.phase_diagram(net=net(4))
     with pytest.raises(ValueError, match="expected one of them"):
         tp.MoE()
     with pytest.raises(ValueError, match="share: got 1/2 with experts=2"):

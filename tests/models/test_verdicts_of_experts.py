@@ -137,3 +137,10 @@ def test_choices_and_many_experts_are_refused() -> None:
         tp.classify(1, 0, tp.ResNet("tanh", tp.MoE(4, active=2), norm="rms"))
     with pytest.raises(tp.NotCovered, match="24 matrices and transposes given that multiply vectors; expected 22"):
         tp.classify(1, 0, net(experts=6))
+
+
+@pytest.mark.slow
+def test_powers_are_not_solved_for_where_logits_grow() -> None:
+    """The search goes there; gates are counted as if they were linear."""
+    with pytest.raises(tp.NotCovered, match="around alpha = .*gamma_R_1 = .* logits of routers grow beyond order one"):
+        tp.solve(net=net())

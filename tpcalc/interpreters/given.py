@@ -61,12 +61,12 @@ def sizes_of(program: Program, sizes: Sizes) -> dict[sp.Symbol, int]:
     return {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
 
 
-def require_heads(program: Program, width: int) -> None:
-    """Raise ``ValueError`` unless coordinates, or particles, so many of them, are whole heads."""
+def require_heads(program: Program, width: int, name: str = "width") -> None:
+    """Raise ``ValueError`` unless coordinates, or particles, are whole heads; name: what their number is called."""
     for size in sorted(head_sizes(program)):
         if width % size:
-            raise ValueError(f"width: got {width} coordinates; program {program.name} has heads of {size} of them; "
-                             f"expected multiples of {size}")
+            raise ValueError(f"{name}: got {width}; program {program.name} has sums over groups of {size} coordinates, "
+                             f"as heads and experts are; expected multiples of {size}")
 
 
 def whole_heads(program: Program, least: int) -> int:

@@ -41,6 +41,7 @@ class ArrayExecution(ABC):
     """
 
     entries: bool
+    named = "width"  # what the number of coordinates is called where it is given
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  arrays: Arrays, keep: Collection[str]) -> None:
@@ -112,7 +113,7 @@ class ArrayExecution(ABC):
 
         progress: called with (iterations done, iterations) of the longest outer loop, that over training steps.
         """
-        require_heads(self.program, self.width)
+        require_heads(self.program, self.width, self.named)
         self.progress = progress
         for location, ends in self.plan.given.items():
             self.F[location[0]][location[1]] = self._given(location, ends)

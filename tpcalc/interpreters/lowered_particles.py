@@ -35,7 +35,7 @@ class ParticleExecution(ConditionedExecution):
     what they must be independent of, and have variance 1. batch: which of several independent runs with one seed."""
 
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
-    unit, advice = "{} particles", FEWER
+    unit, advice, named = "{} particles", FEWER, "samples"
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, backend: Backend = FLOAT64) -> None:

@@ -43,7 +43,7 @@ def bounded(sizes: PowerSizes, names: Sequence[str], of: Polytope, base: Point, 
     if large is not None:
         if large.affine.is_constant:
             return Bounded(Polytope(of.walls, ()), (), large)
-        raise _no_rule(names, base)
+        raise _no_rule(sizes, names, base)
     done: set[Point] = set()
     for _ in range(MOST_CUTS):
         corner = next((one for one in part.corners if one not in done), None)
@@ -55,7 +55,7 @@ def bounded(sizes: PowerSizes, names: Sequence[str], of: Polytope, base: Point, 
             done.add(corner)
         for form in found:
             if any(form.affine.at(one) > 0 for one in done):
-                raise _no_rule(names, corner)
+                raise _no_rule(sizes, names, corner)
             if all(form.affine != other.affine for other in cuts):
                 cuts.append(form)
                 part = part.cut(form.affine * -1)
@@ -83,7 +83,7 @@ def _crossing(sizes: PowerSizes, names: Sequence[str], base: Point, corner: Poin
         if any(form.affine.at(end) > 0 for form in new):
             continue
         if end == corner:  # its forms are not those of what is between
-            raise _no_rule(names, corner)
+            raise _no_rule(sizes, names, corner)
         passed: dict[Affine, Form] = {}
         for form in seen:  # of equal forms, that of the first size, as it was read last
             if form.affine.at(end) == 0 < form.affine.at(corner) and (form.affine not in passed or names.index(
@@ -95,7 +95,7 @@ def _crossing(sizes: PowerSizes, names: Sequence[str], base: Point, corner: Poin
         wrong |= {(form.name, form.affine) for form in seen if form.affine.at(end) == 0 < form.affine.at(corner)}
         seen = [form for form in seen if (form.name, form.affine) not in wrong]
         end = corner
-    raise _no_rule(names, corner)
+    raise _no_rule(sizes, names, corner)
 
 
 def _passes(sizes: PowerSizes, form: Form, point: Point, beyond: Point) -> bool:
@@ -117,10 +117,10 @@ def _largest(sizes: PowerSizes, names: Sequence[str], point: Point, inner: Point
     return max(above, key=lambda form: form.affine.at(point), default=None)
 
 
-def _no_rule(names: Iterable[str], point: Point) -> NotCovered:
-    where = ", ".join(map(str, point))
-    return NotCovered(f"the exponents of {', '.join(names)} are no maximum of affine forms around ({where}), as where "
-                      "functions saturate; no rule for where they are of order one")
+def _no_rule(sizes: PowerSizes, names: Iterable[str], point: Point) -> NotCovered:
+    where = ", ".join(f"{symbol} = {value}" for symbol, value in zip(sizes.symbols, point))
+    return NotCovered(f"the exponents of {', '.join(names)} are no maximum of affine forms around {where}, as where "
+                      f"{sizes.beyond}; no rule for where they are of order one")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def faces_of_order_one(sizes: PowerSizes, name: str, of: Polytope) -> tuple[Face
                              "where it is")
         on = frozenset(i for i, corner in enumerate(corners) if form.affine.at(corner) == 0)
         if not one <= on or any(form.affine.at(corner) > 0 for corner in corners):
-            raise _no_rule([name], point)
+            raise _no_rule(sizes, [name], point)
         found.append(Face(form, on))
     return tuple(found)
 

@@ -12,7 +12,7 @@ from ...asymptotics import CHANGE, KET, SCALAR, Unknown
 from ...asymptotics.cells import FAR
 from ...asymptotics.explain import RULES, named
 from ...asymptotics.values import LARGE, unit_directions, towards
-from ..counted import Judged, require_frozen_embedding_readout
+from ..counted import GATES, Judged, by_gates, require_frozen_embedding_readout
 from ..counting import ALPHA, Counting, in_symbols, symbols_of
 from ..ket_exponents import Reader, exponent_of_value, larger, rate_of
 from ..second_order import block_jet
@@ -77,7 +77,7 @@ class PowerSizes:
     grows: the variable of which they are powers; net, trained: whose, with the names of its parameters; symbols: the
     exponents, of 1/L or 1/n; acted: the sizes at initialization of what activations act on; required: the wishes
     without which nothing is counted; base: exponents at which nothing that can be small is large; far: a simplex that
-    all is looked for in.
+    all is looked for in; beyond: what happens where sizes are no such maxima.
     """
 
     grows: str
@@ -88,6 +88,7 @@ class PowerSizes:
     required: tuple[str, ...] = ()
     base: Point
     far: Polytope
+    beyond: str = "functions saturate"
 
     @property
     def size(self) -> int:
@@ -178,6 +179,9 @@ class DepthSizes(PowerSizes):
                              ) from None
         except Divergence as error:
             raise NotCovered(f"net: got {net!r}; {error}, so that no powers are left to solve for") from None
+        if GATES in by_gates(net):
+            self.beyond = ("logits of routers grow beyond order one, and gates that are linear in them do not stand "
+                           "for gates; tp.classify takes given powers, and tp.solve experts that grow in number")
         symbols = symbols_of(net)
         self.symbols = [symbols[name] for name in ("alpha", *self.trained)]
         self._order = [self.symbols.index(s) for s in self.terms.counted.parameters]
