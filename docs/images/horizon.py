@@ -2,8 +2,8 @@
 
     python docs/images/horizon.py train --device cuda --jobs FOLDER    writes horizon.json beside this file
 
-Fresh samples, a linear schedule to 0, no momentum, no decay. All rates and seeds of one (model, optimizer, batch, steps)
-are one tensor program. A job is a file in FOLDER, and is not made again; --minutes stops between two jobs. Needs torch
+Fresh samples, a linear schedule to 0, no momentum, no decay. All rates and seeds of one model, optimizer, batch size and
+number of steps are one tensor program. A job is a file in FOLDER, and is not made again; --minutes stops between two jobs. Needs torch
 and numpy alone; minutes on one GPU, hours on a CPU (--toy takes seconds).
 """
 
@@ -13,9 +13,8 @@ import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Callable, Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
