@@ -2,9 +2,9 @@
 
     python docs/images/horizon.py train --device cuda --jobs FOLDER    writes horizon.json beside this file
 
-Fresh samples, a linear schedule to 0, no momentum, no decay. All rates and seeds of one model, optimizer, batch size and
-number of steps are one tensor program. A job is a file in FOLDER, and is not made again; --minutes stops between two jobs. Needs torch
-and numpy alone; minutes on one GPU, hours on a CPU (--toy takes seconds).
+Fresh samples, a linear schedule to 0, no momentum, no decay. All rates and seeds of one model, optimizer, batch size
+and number of steps are one tensor program. A job is a file in FOLDER, and is not made again; --minutes stops between
+two jobs. Needs torch alone; minutes on one GPU, hours on a CPU (--toy takes seconds).
 """
 
 import argparse
