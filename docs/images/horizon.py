@@ -4,7 +4,7 @@
 
 Fresh samples, a linear schedule to 0, no momentum, no decay. All rates and seeds of one model, optimizer, batch size
 and number of steps are one tensor program. A job is a file in FOLDER, and is not made again; --minutes stops between
-two jobs. Needs torch alone; minutes on one GPU, hours on a CPU (--toy takes seconds).
+two jobs. Needs torch alone. Takes minutes on one GPU; on a CPU --which small takes half an hour, all of them days.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 HERE = Path(__file__).with_suffix(".json")
 SEEDS, TIME, HEADS, LAYERS = 4, 16, 4, 2
-RATES = {("mlp", "sgd"): (-11, 3), ("mlp", "adam"): (-13, -1), ("mlp", "muon"): (-12, 0), ("mlp", "muonh"): (-12, 0),
+RATES = {("mlp", "sgd"): (-9, 2), ("mlp", "adam"): (-11, -2), ("mlp", "muon"): (-8, 0), ("mlp", "muonh"): (-8, 0),
          ("transformer", "sgd"): (-7, 7), ("transformer", "adam"): (-13, -1), ("transformer", "muon"): (-11, 1),
          ("transformer", "muonh"): (-11, 1)}  # powers of 2, every one of them
 
@@ -46,20 +46,24 @@ class Job:
         return [2.0**power for power in range(low, high + 1)]
 
 
-def jobs(toy: bool) -> Iterator[Job]:
+def jobs(which: str) -> Iterator[Job]:
     """All jobs, those first that one wants most."""
-    if toy:
-        yield from (Job(model, 8, optimizer, 16, 8) for model in ("mlp", "transformer") for optimizer in OPTIMIZERS)
+    names = ("muon", "adam", "sgd", "muonh")
+    if which == "toy":
+        yield from (Job(model, 8, name, 16, 8) for model in ("mlp", "transformer") for name in names)
         return
-    for data, least in ((2**16, 8), (2**14, 8), (2**18, 64)):  # batches at fixed data, then two other amounts
-        for optimizer in ("muon", "adam", "sgd", "muonh"):
-            yield from (Job("mlp", 128, optimizer, batch, data // batch) for batch in powers(least, data // 64))
+    # a narrow network: batches at fixed data on both sides of its width, then two other amounts of data
+    for data, batches in ((2**14, powers(4, 256)), (2**16, [16, 64, 256]), (2**12, [4, 16, 64])):
+        yield from (Job("mlp", 32, name, batch, data // batch) for name in names for batch in batches)
+    yield from (Job("mlp", 64, "muon", batch, 2**15 // batch) for batch in powers(8, 512))
+    if which == "small":
+        return
+    for data, least in ((2**16, 8), (2**14, 8), (2**18, 64)):
+        yield from (Job("mlp", 128, name, batch, data // batch) for name in names
+                    for batch in powers(least, data // 64))
     for data in (2**18, 2**20):
-        for optimizer in ("muon", "adam", "sgd", "muonh"):
-            yield from (Job("transformer", 64, optimizer, batch, data // batch)
-                        for batch in powers(data // 2**13, min(data // 64, 2**13)))
-    for optimizer in ("muon", "adam", "sgd", "muonh"):  # a narrower network, whose crossover is at smaller batches
-        yield from (Job("mlp", 32, optimizer, batch, 2**16 // batch) for batch in powers(8, 2**10))
+        yield from (Job("transformer", 64, name, batch, data // batch) for name in names
+                    for batch in powers(data // 2**13, min(data // 64, 2**13)))
 
 
 def powers(low: int, high: int) -> list[int]:
@@ -270,9 +274,9 @@ def captured(step: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-def sweep(device: str, folder: Path, minutes: float, toy: bool) -> None:
+def sweep(device: str, folder: Path, minutes: float, which: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    started, wanted = time.monotonic(), list(jobs(toy))
+    started, wanted = time.monotonic(), list(jobs(which))
     for k, job in enumerate(wanted):
         path = folder / f"{job.name}.json"
         if path.exists():
@@ -289,7 +293,7 @@ def sweep(device: str, folder: Path, minutes: float, toy: bool) -> None:
     kept = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stem != HERE.stem]
     text = ",\n".join(json.dumps(one) for one in kept)
     (folder / HERE.name).write_text(f"[{text}]\n")
-    if not toy:
+    if which != "toy":
         HERE.write_text(f"[{text}]\n")
     print(len(kept), "jobs are in", folder / HERE.name)
 
@@ -300,9 +304,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=Path, default=Path("horizon_jobs"))
     parser.add_argument("--minutes", type=float, default=math.inf)
-    parser.add_argument("--toy", action="store_true")
+    parser.add_argument("--which", choices=["all", "small", "toy"], default="all")
+    parser.add_argument("--threads", type=int)
     given = parser.parse_args()
-    sweep(given.device, given.jobs, given.minutes, given.toy)
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    sweep(given.device, given.jobs, given.minutes, given.which)
 
 
 if __name__ == "__main__":
