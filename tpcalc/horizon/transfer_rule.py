@@ -7,18 +7,16 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import choice, exact, exponent, positive_number, short
+from .._checks import choice, exact, exponent, positive_number
 from .._shown import Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
-from ..optimizers.faithful import decay_kind, degree, optimizer_name
-from ..optimizers.names import BY_NAME
-from ..optimizers.updates import kind_of_updates
+from ..optimizers.faithful import decay_kind, optimizer_name
+from .batches import BATCH, HALF, WIDTH, batch_step, below_critical
 from .timescale import require_free
 
 X, U = sp.Symbol("x", real=True), sp.Symbol("u", real=True)
 BELOW, ABOVE, ALL = "below the width", "above the width", "below the critical batch"
-HALF = sp.Rational(1, 2)
 
 
 @dataclass(frozen=True)
@@ -118,18 +116,12 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     above the width     rate           1/2       1/2 - x            -x
     above the width    decay           1/2  -u + x + 1/2        -u + x
     """
-    name = optimizer_name(optimizer)
-    kind = kind_of_updates(BY_NAME[name] if name in BY_NAME and isinstance(optimizer, str) else optimizer)
-    if kind == "spectral":
-        raise NotCovered(f"optimizer: got {short(optimizer)}, whose direction is made of sums over steps inside of "
-                         "functions of matrices; how it answers a batch is not known; expected tp.SGD, tp.SignSGD, "
-                         "tp.Lion, tp.Adam, tp.NormalizedSGD or tp.Muon")
+    name, step = optimizer_name(optimizer), batch_step(optimizer, "width")
     require_free(optimizer)
-    k = degree(optimizer)
-    # noise of a mean is B^(-1/2), and the direction goes like its power k; a signal in it is one power of noise less
-    regions = {ALL: (-(k - 1) * HALF, -k * HALF)}
-    if kind == "orthogonal":  # B singular values of 1/B each: B parts drift one way, and noise adds their squares
-        regions = {BELOW: (1 - k, HALF - k), ABOVE: regions[ALL]}
+    drift, noise = below_critical(step.drift), below_critical(step.noise)
+    parts = {BELOW: BATCH, ABOVE: WIDTH} if step.rank != 0 else {ALL: step.rank}
+    regions = {where: tuple(one.subs(step.rank, rank).coeff(BATCH) for one in (drift, noise))
+               for where, rank in parts.items()}
     falls, share = X if x is None else exponent("x", x), U if u is None else exponent("u", u)
     found = []
     for where, (drift, noise) in regions.items():
@@ -143,7 +135,7 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
                "one schedule, stretched to the number of steps"]
     if getattr(optimizer, "eps", 0):
         assumed.append("eps far below the gradients' noise")
-    if kind == "orthogonal":
+    if step.rank != 0:
         assumed.append("samples of a batch below the width have orthogonal inputs and gradients")
     return TransferRule(str(name), tuple(found), tuple(assumed))
 

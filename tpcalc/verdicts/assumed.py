@@ -16,6 +16,7 @@ CLIPPED = ("clipping divides gradients by the power of L of their common size wh
 FOLDED = ("powers of initial sizes and of numbers in front of matrices are folded into branch multipliers and updates: "
           "h, gradients and sizes of entries are those of matrices that start as usual")
 FROZEN = "embedding and readout are not trained"
+SHARE = "a weight decay takes a share of order one in a step"
 SAMPLE = "one input at every step stands for batches of a size that stays as L grows"
 
 
@@ -48,7 +49,7 @@ def by_optimizer(opt: Optimizer, scale: Scaling, counted: Scaling, names: tuple[
         eps = getattr(opt, "eps", 0)
         found += ["eps stays as it is as L grows"] * bool(eps and isfinite(eps))
     decay = opt.weight_decay
-    return found + ["a weight decay takes a share of order one in a step"] * bool(decay)
+    return found + [SHARE] * bool(decay)
 
 
 def by_visits(net: Judged) -> list[str]:

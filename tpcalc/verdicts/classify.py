@@ -8,7 +8,7 @@ from typing import Any, Sequence, overload
 
 import sympy as sp
 
-from .._checks import exponent, positive_integer, short
+from .._checks import choice, exponent, positive_integer, short
 from ..errors import NotCovered
 from ..orders import Region
 from ..scaling import DepthScaling, Parametrization, Scaling
@@ -25,6 +25,7 @@ from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates, 
 from .counted import WIDE, BranchesApart, FromZero, apart_of, by_gates, require_frozen_embedding_readout
 from .counting import OwnLayers, training_terms
 from .exponents import in_every_depth, region_of
+from .horizon import judge_horizon
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
@@ -38,12 +39,12 @@ Net = Network | Program | None
 
 @overload
 def classify(alpha: Any, gamma: Any, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (),
-             updates: int = 1) -> Verdict: ...
+             updates: int = 1, batch_size: Any = None, steps: Any = None, data: str = "fixed") -> Verdict: ...
 
 
 @overload
 def classify(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (),
-             updates: int = 1) -> Verdict: ...
+             updates: int = 1, batch_size: Any = None, steps: Any = None, data: str = "fixed") -> Verdict: ...
 
 
 def classify(*given: Any, **named: Any) -> Verdict:
@@ -60,6 +61,11 @@ def classify(*given: Any, **named: Any) -> Verdict:
     matrices that start at 0, as W_q often does. updates: after how many updates exponents are, 1 for the first;
     ``verdict.assumptions`` says what is known of later ones, and what stands for the network and its training.
 
+    batch_size, steps: powers b, t of batches of L^b fresh samples and of L^t steps, or symbols for them;
+    ``verdict.horizon`` then has what all steps add up to, as drift and as noise, in which regimes, and after how many
+    steps decay, the projection to a sphere, and what one update leaves out are of order one. data: do samples have a
+    "fixed" number of directions, or as many as the "width"? A batch then has a gradient of the rank min(B, n).
+
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
     Raises ``ValueError`` for anything that is not a real number, for a network that no rule covers, naming what and
@@ -75,6 +81,12 @@ def classify(*given: Any, **named: Any) -> Verdict:
     >>> found = tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), tp.ResNet("linear", "mlp"))
     >>> found.name, found.matrices["W1"].name, found.matrices["W2"].name
     ('ODE limit', 'learns', 'lazy')
+    >>> found = tp.classify(1, 0, opt=tp.Adam(), batch_size=1, steps=1).horizon
+    >>> for regime in found.regimes:
+    ...     print(regime.name, regime.where, "drift", regime.drift, "noise", regime.noise)
+    signal, learned, above the critical batch (2*s >= -1,) drift 0 noise -s - 1/2
+    noise, training, below the critical batch (2*s <= -3,) drift s + 3/2 noise 1/2
+    noise, learned, below the critical batch (2*s < -1, 2*s > -3) drift 0 noise -s/2 - 1/4
     """
     if "scale" in named or given and isinstance(given[0], (DepthScaling, Parametrization)):
         return judge_scaling(*given, **named)
@@ -82,19 +94,40 @@ def classify(*given: Any, **named: Any) -> Verdict:
 
 
 def _judge_powers(alpha: Any, gamma: Any = None, net: Net = None, opt: Any = None,
-                  from_zero: Sequence[str] = (), updates: int = 1) -> Verdict:
+                  from_zero: Sequence[str] = (), updates: int = 1, batch_size: Any = None, steps: Any = None,
+                  data: str = "fixed") -> Verdict:
     scale = DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma))
-    return judge_scaling(scale, net, opt, from_zero, updates)
+    return judge_scaling(scale, net, opt, from_zero, updates, batch_size, steps, data)
 
 
 classify.__signature__ = signature(_judge_powers)  # type: ignore[attr-defined]  # what help() shows
 
 
-def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (), updates: int = 1
-                  ) -> Verdict:
+def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = (), updates: int = 1,
+                  batch_size: Any = None, steps: Any = None, data: str = "fixed") -> Verdict:
     """The verdict on a depth scaling, or on exponents matrix by matrix; ``classify`` with two numbers comes here."""
     if not isinstance(scale, (DepthScaling, Parametrization)):
         raise ValueError(f"scale: got {short(scale)}; expected a tp.DepthScaling or a tp.Parametrization")
+    choice("data", data, ("fixed", "width"))
+    if batch_size is None and steps is None:
+        if data != "fixed":
+            raise ValueError(f"data: got {data!r} without batch_size and steps, beside which alone it says something; "
+                             "expected one of them")
+        return _of_updates(scale, net, opt, from_zero, updates)
+    if isinstance(net, Program):
+        raise NotCovered(f"batch_size, steps: got {batch_size} and {steps} with a tp.Program, which does not say by "
+                         "which optimizer it is trained; expected a tp.ResNet or a tp.Transformer")
+    optimizer = optimizer_or_default(opt)
+    if isinstance(optimizer, Clipped):
+        raise NotCovered(f"opt: got {optimizer!r}; how clipped gradients answer a batch is not known; expected "
+                         f"{optimizer.opt!r}")
+    decays = bool(optimizer.weight_decay)  # its share is a power of its own over many steps
+    alone = replace(optimizer, weight_decay=0.0) if decays else optimizer  # type: ignore[type-var]
+    found = _of_updates(scale, net, alone, from_zero, updates)
+    return replace(found, horizon=judge_horizon(found, optimizer, batch_size, steps, data))
+
+
+def _of_updates(scale: Scaling, net: Net, opt: Any, from_zero: Sequence[str], updates: int) -> Verdict:
     many = positive_integer("updates", updates)
     assert many is not None
     net = ResNet() if net is None else net

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
-from typing import ClassVar, Mapping
+from typing import TYPE_CHECKING, ClassVar, Mapping
 
 import sympy as sp
 
@@ -19,7 +19,11 @@ from .matrices import MatrixVerdict, alphas_of, gammas_of
 from .network_sizes import NetworkSize
 from .sizes import Exponents
 
-UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices", "sizes", "assumptions")
+if TYPE_CHECKING:
+    from .horizon import HorizonVerdict
+
+UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices", "sizes", "assumptions",
+          "horizon")
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +39,8 @@ class Verdict(Short, Aligned):
     sizes: powers of n and L of activations, gradients and updates by name, counted when asked for (``NetworkSizes``).
     exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
     a bound being None; reasons: a sentence a flag; assumptions: sentences on what stands for the network and its
-    training, and on how many updates are counted. Rates that move the stream by order one are 1/L, not L^(-3/2), with
+    training, and on how many updates are counted. horizon: of batches and many steps, where ``batch_size`` or ``steps``
+    were given (``HorizonVerdict``). Rates that move the stream by order one are 1/L, not L^(-3/2), with
     skip connections [contested/rate_from_second_moments]. Source: Tensor Programs VI, section 5, definitions
     [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
@@ -68,6 +73,7 @@ class Verdict(Short, Aligned):
     matrices: Mapping[str, MatrixVerdict] = field(default_factory=dict, compare=False)
     sizes: Mapping[str, Mapping[str, NetworkSize]] = field(default_factory=dict, compare=False)
     assumptions: tuple[str, ...] = ()
+    horizon: HorizonVerdict | None = field(default=None, compare=False)
 
     @property
     def said(self) -> dict[str, bool | sp.Expr | None]:
