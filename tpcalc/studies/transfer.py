@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
-from typing import Sequence
+from typing import Callable, Sequence, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,7 @@ from ..training.problem import Problem
 from ..optimizers.updates import Optimizer
 from .fingerprints import content
 from .convergence import Slope, fit_order
+from .horizon_sweep import HorizonSweep
 from .jobs import FinishedJobs, Progress, run_jobs
 from .optimum import Optimum, grid_optimum
 
@@ -158,16 +159,34 @@ class Transfer(Tabled, Short):
         return axes
 
 
+@overload
 def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
+             depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = ..., resume: Value = ...,
+             progress: Progress | None = ..., probe_targets: ArrayLike | None = ..., method: str | Method = ...,
+             width: Number = ...) -> Transfer: ...
+
+
+@overload
+def transfer(net: ResNet, task: Sequence[Task], opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
+             depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = ..., resume: Value = ...,
+             progress: Progress | None = ..., probe_targets: ArrayLike | None = ..., method: str | Method = ...,
+             width: Number = ...) -> HorizonSweep: ...
+
+
+def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
              progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
-             width: Number = sp.oo) -> Transfer:
+             width: Number = sp.oo) -> Transfer | HorizonSweep:
     """Train at every scaling, depth and learning rate, and find how far the best learning rate moves with depth.
 
     Every network and optimizer, by every method that takes all of the trainings.
 
     Parameters
     ----------
+    task:
+        one, or several of different batch sizes and steps, at one scaling and depth: then a ``HorizonSweep`` is
+        returned, whose ``fit()`` has x for ``tp.transfer_rule``. Tasks of one batch size and number of steps count as
+        seeds of each other, as many of each.
     scalings:
         one ``DepthScaling`` or ``Parametrization``, or more.
     depths:
@@ -204,6 +223,12 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
     >>> found.best_loss.shape
     (1, 2)
     """
+    if isinstance(task, (list, tuple)):
+        def of(one: Task, told: Progress | None) -> Transfer:
+            return transfer(net, one, opt, scalings, depths, learning_rates, executor, resume, told, probe_targets,
+                            method, width)
+        return _over_tasks(of, task, progress)
+    assert isinstance(task, Task)
     scales = (scalings,) if isinstance(scalings, Scaling) else tuple(scalings) if isinstance(
         scalings, (list, tuple)) else ()
     if not scales or not all(isinstance(scale, Scaling) for scale in scales):
@@ -242,6 +267,40 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
         if loss is None:
             blow_ups[location] = message
     return Transfer(scales, tuple(sp.oo if size is None else size for size in sizes), rates, losses, reasons, blow_ups)
+
+
+def _over_tasks(of: Callable[[Task, Progress | None], Transfer], tasks: Sequence[Task], progress: Progress | None
+                ) -> HorizonSweep:
+    """The sweep of several tasks, those of one batch size and number of steps as its seeds."""
+    if not tasks or not all(isinstance(one, Task) for one in tasks):
+        raise ValueError(f"task: got {_checks.short(tasks)}; expected a tp.Task, or a list of them")
+    by_size: dict[tuple[int, int], list[Task]] = {}
+    for one in tasks:
+        by_size.setdefault((one.batch, one.steps), []).append(one)
+    many = {len(found) for found in by_size.values()}
+    if len(many) > 1:
+        said = ", ".join(f"{len(found)} of batch size {b} and {t} steps" for (b, t), found in by_size.items())
+        raise ValueError(f"task: got {said}; expected as many of each, which are seeds")
+    losses, rates, done = [], np.array([]), 0
+    for found in by_size.values():
+        seeds = []
+        for one in found:
+            told = None if progress is None else partial(_told, progress, done, len(tasks))
+            swept, done = of(one, told), done + 1
+            if swept.losses.shape[:2] != (1, 1):
+                raise ValueError(f"task: got {len(tasks)} tasks with {swept.losses.shape[0]} scalings and "
+                                 f"{swept.losses.shape[1]} depths; expected one of each")
+            if swept.reasons[0]:
+                raise NotCovered(f"depths: no limit: {swept.reasons[0]}; expected a finite depth")
+            rates = swept.learning_rates
+            seeds.append(swept.losses[0, 0])
+        losses.append(np.stack(seeds, axis=-1))
+    batch_sizes, steps = zip(*by_size)
+    return HorizonSweep(batch_sizes, steps, rates, np.stack(losses))
+
+
+def _told(progress: Progress, before: int, tasks: int, done: int, total: int) -> None:
+    progress(before * total + done, tasks * total)
 
 
 def last_loss(probe_targets: np.ndarray | None, job: tuple[Problem, Method]) -> tuple[float | None, str]:
