@@ -59,7 +59,7 @@ def test_a_plan_sets_what_the_recipe_says_or_is_refused_by_what_was_given(name: 
         return
     assert published_for(name, optimizer) and not unsettable
     if entry.target is not None:
-        fixed = optimizer == "adafactor" or optimizer.startswith("muon")  # directions of one size
+        fixed = optimizer in ("adafactor", "adamh") or optimizer.startswith("muon")  # directions of one size
         target, own = entry.target, "signsgd" if fixed else optimizer
         for part in MATRICES.values():  # updates are as large as the scaling says, gradients carrying the multiplier
             of = partial(plan.entry(f"h.3.{part}.weight").powers.of, size="L")

@@ -66,6 +66,28 @@ def test_powers(optimizer: object, p: sp.Expr) -> None:
     assert found.rate.batch == p - X and found.decay.at_fixed_data == 1 - p and found.decay.steps == X - U
 
 
+def on_sphere(batch: int, steps: int, rate: float) -> float:
+    """How far along the signal weights on a sphere have come, by normalized noisy gradients, mean of 2000."""
+    rng = np.random.default_rng(batch)
+    w = rng.normal(size=(2000, 50))
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    for _ in range(steps):
+        g = rng.normal(size=w.shape) / batch**0.5
+        g[:, 0] -= 0.2
+        w -= rate * g / np.linalg.norm(g, axis=1, keepdims=True)
+        w /= np.linalg.norm(w, axis=1, keepdims=True)
+    return float(w[:, 0].mean())
+
+
+def test_weights_on_spheres_have_the_power_of_free_ones_and_no_decay() -> None:
+    (found,) = tp.transfer_rule(tp.NormalizedSGD(sphere=True)).regions
+    assert found.decay is None and list(tp.transfer_rule(tp.Muon(sphere=True)).factors(2, 2, ABOVE)) == ["rate"]
+    p = float(found.rate.at_fixed_data)
+    one, more, wrong = on_sphere(1, 320, 0.06), on_sphere(4, 80, 0.06 * 4**p), on_sphere(4, 80, 0.06 * 4 ** (p + 0.25))
+    assert 0.1 < one < 0.6  # neither nothing, nor where the rate no longer matters
+    assert abs(more / one - 1) < 0.05 < abs(wrong / one - 1)
+
+
 def test_nothing_that_data_decide_is_a_number() -> None:
     for name in ("sgd", "adam", "muon", "normalizedsgd"):
         for region in tp.transfer_rule(name).regions:

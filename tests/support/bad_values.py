@@ -113,7 +113,8 @@ OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothin
            "visits": "size", "order": "nothing", "inject": "none yet"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
-                 "opt": "optional opt", "from_zero": "nothing", "updates": "whole"},
+                 "opt": "optional opt", "from_zero": "nothing", "updates": "whole",
+                 "batch_size": "optional nonnegative", "steps": "optional nonnegative", "data": "nothing"},
     "classify_visits": {"branch": "real", "lr": "real", "net": "optional net", "opt": "optional opt"},
     "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
               "minimize": "optional nothing", "maximize": "optional nothing"},

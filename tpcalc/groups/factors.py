@@ -24,7 +24,8 @@ from .roles import FREE, SHARES, Parameter
 ADJUSTED = {f"muon-{mode}": factor for mode, factor in (("original", named_recipe("muon").factor), (
     "match_rms_adamw", named_recipe("muon-unit-rms").factor))}  # torch.optim.Muon, by its adjust_lr_fn
 LIKE = {"adafactor": "lion", "soap": "adamw"}  # whose powers of the depth they have: directions of a fixed size
-OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon", *ADJUSTED, *LIKE)
+SPHERES = ("muonh", "adamh")  # matrices of layers on Frobenius spheres, by steps relative to their norms
+OPTIMIZERS = ("sgd", "momentum", *ADAMS, "lion", "muon", *ADJUSTED, *LIKE, *SPHERES)
 ORTHOGONALIZED = ("hidden", "branch output", "router", "expert", "token mixing")
 SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
 ZERO = sp.Integer(0)
@@ -64,12 +65,18 @@ def gradient_degree(optimizer: str) -> sp.Expr:
 
 def is_muon(optimizer: str) -> bool:
     """Do orthogonal directions move matrices of layers?"""
-    return optimizer == "muon" or optimizer in ADJUSTED
+    return optimizer in ("muon", "muonh") or optimizer in ADJUSTED
+
+
+def on_spheres(optimizer: str) -> bool:
+    """Do matrices of layers keep their Frobenius norms, and move by steps that are relative to them?"""
+    return optimizer in SPHERES
 
 
 def owns_of(optimizer: str) -> tuple[str, ...]:
-    """Whose directions move parameters: matrices of layers first, and all others."""
-    return (SIGN, "adamw") if is_muon(optimizer) else (LIKE.get(optimizer, optimizer),)
+    """Whose directions move parameters: matrices of layers first, and all others. On spheres sizes of directions are
+    nobody's: those of signs stand for them."""
+    return (SIGN, "adamw") if is_muon(optimizer) or on_spheres(optimizer) else (LIKE.get(optimizer, optimizer),)
 
 
 def optimizer_of_role(parameter: Parameter, optimizer: str) -> str:

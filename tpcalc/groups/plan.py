@@ -8,16 +8,20 @@ from math import prod
 from types import MappingProxyType
 from typing import Callable, Iterable, Mapping
 
+import sympy as sp
+
 from .. import _checks
 from .._types import Fields, Value
 from .._shown import Short, Tabled, text_table
+from ..errors import NotCovered
 from ..scaling import Powers, Scaling
 from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
+from .horizon import BATCHES, LENGTH, plan_horizon, with_horizon
 from .factors import (
     ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
-    fold, gradient_degree, is_last, is_muon, one_eps, optimizer_of_role, width_growths)
+    fold, gradient_degree, is_last, is_muon, on_spheres, one_eps, optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
 from .roles import Parameter, Roles, find_roles
@@ -40,6 +44,13 @@ FLOOR = (1e-18, 1e-3)  # Adafactor's eps: beside gradients, the least whose squa
 STEPS = ("Adafactor's steps are relative: the plan's groups say relative_step=False, scale_parameter=True, and eps, of "
          "which the second, the least size, goes with initial sizes; torch's takes a learning rate of 1/step^(1/2) at "
          "most, which undoes factors once the learning rate of a group is above it")
+SPHERE = ("weights keep their Frobenius norm, and a step is its rate times that norm: the rate leaves out what the "
+          "norm grows by")
+RANK = ("a step of rank r has r^(-1/2) of its Frobenius norm in each of its directions, weights have n^(-1/2) in "
+        "theirs: {}")
+RANKS = {"fixed": "gradients have a fixed rank", "width": "gradients have a rank that grows as the width does"}
+ON_SPHERE = ("matrices of layers are on spheres: W becomes |W_0| (W - lr |W_0| U / |U|) over its norm, as MuonH and "
+             "AdamH have it; a weight decay takes nothing of them, and their groups have none")
 HEAD = "as the head it meets a number that grows by {:.6g} and as the embedding one that grows by {:.6g}"
 
 
@@ -81,14 +92,16 @@ class PlanEntry:
                         for base, power in powers if power != 0) or "1"
 
     def moved(self, optimizer: str) -> float:
-        """The factor of what multiplies the optimizer's direction: the learning rate's, and with Adafactor that of the
-        parameter's own size."""
-        return self.factor("lr") * (self.factor("init") if optimizer == "adafactor" else 1.0)
+        """The factor of what multiplies the optimizer's direction: the learning rate's, and with Adafactor and on
+        spheres that of the parameter's own size."""
+        relative = optimizer == "adafactor" or on_spheres(optimizer) and self.optimizer == SIGN
+        return self.factor("lr") * (self.factor("init") if relative else 1.0)
 
     @property
     def why(self) -> str:
         """Keys of the ledger that the powers rest on."""
-        keys = [{"L": DEPTH, "N": LOOPS}.get(size, WIDTH) for size in self.growth if size in self.powers.sizes]
+        keys = [{"L": DEPTH, "N": LOOPS}.get(size, WIDTH) for size in self.growth
+                if size in self.powers.sizes and size not in (BATCHES, LENGTH)]
         return ", ".join(dict.fromkeys(keys)) or "as in the base"
 
 
@@ -160,8 +173,8 @@ class Plan(Short, Tabled):
             Muon's groups; None is ``lr``.
 
         Returns a list of dictionaries with "params", "lr", "weight_decay", "role", "eps" for Adam, and the factors of
-        these relative to the base's, "lr_scale" and so on; with Muon there is "use_muon" besides, and settings of their own
-        for torch's Muon and Adafactor. Raises ``ValueError`` for a
+        these relative to the base's, "lr_scale" and so on; with Muon there is "use_muon" besides, "sphere" for weights on
+        spheres, and settings of their own for torch's Muon and Adafactor. Raises ``ValueError`` for a
         model that is not the target's: other parameters, or shapes; and for settings that the optimizer does not have.
         """
         self._require_target(model)
@@ -182,13 +195,16 @@ class Plan(Short, Tabled):
             if not getattr(parameter, "requires_grad", True):
                 continue
             own = base_rate({"use_muon": is_muon(self.optimizer) and entry.optimizer == SIGN}, rate, muon_rate)
-            decays = entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0
+            on_sphere = on_spheres(self.optimizer) and entry.optimizer == SIGN
+            decays = entry.factor("weight_decay") if entry.parameter.is_matrix and not on_sphere else 0.0
             settings: Fields = {"lr": own * entry.factor("lr"), SCALE: entry.factor("lr"),
                                 "weight_decay": decay * decays, "weight_decay_scale": decays}
             if entry.optimizer in ADAMS:
                 settings.update(eps=base_eps * entry.factor("eps"), eps_scale=entry.factor("eps"))
             if is_muon(self.optimizer):
                 settings["use_muon"] = entry.optimizer == SIGN
+            if on_spheres(self.optimizer):
+                settings["sphere"] = on_sphere
             if self.optimizer in ADJUSTED and entry.optimizer == SIGN:
                 settings["adjust_lr_fn"] = self.optimizer.partition("-")[2]
             if self.optimizer == "adafactor":
@@ -280,7 +296,8 @@ class Plan(Short, Tabled):
 
 def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: str | Scaling = "depth-mup",
                 optimizer: str = "adamw", forward: str = "gauge", width: str = "muP",
-                ties: Iterable[tuple[str, ...]] = (), unfolded: Mapping[str, str] = MappingProxyType({})) -> Plan:
+                ties: Iterable[tuple[str, ...]] = (), unfolded: Mapping[str, str] = MappingProxyType({}),
+                horizon: Mapping[str, Value] | None = None, x: Value = None, data: str | None = None) -> Plan:
     """A plan from names and shapes of a model at two sizes; needs no torch.
 
     Parameters
@@ -294,7 +311,8 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         "sgd", "momentum", "adam", "adamw", "lion" with its decoupled weight decay, or "muon" for the matrices of layers
         with AdamW for the rest: a Muon whose updates have spectral norm 1. "muon-original" and "muon-match_rms_adamw"
         are torch.optim.Muon by its adjust_lr_fn. "adafactor" moves weights relative to their sizes (without
-        scale_parameter it is "lion"); "soap" is for one width.
+        scale_parameter it is "lion"); "soap" is for one width. "muonh" and "adamh" keep matrices of layers on
+        Frobenius spheres, by steps relative to their norms, with AdamW for the rest.
     forward:
         "gauge" makes the branch multiplier a part of the last matrix of a branch; "multiplier" leaves it to the forward
         pass.
@@ -303,6 +321,15 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
     unfolded:
         {pattern of a module behind which something normalizes, so that it cannot carry the multiplier: pattern of the
         module whose output can be multiplied}.
+    horizon:
+        ``dict(batch_size=(512, 1024), steps=(10_000, 40_000))``, pairs of base and target: rates and decays then have
+        powers of both, as ``tp.transfer_rule`` has them. Batches count what a gradient is a mean of: tokens, where
+        every one has a target. ``u`` of the rule may be there too.
+    x:
+        of the rule: how best rates fall with data. Refused where it is needed and not given.
+    data:
+        "fixed" or "width", the number of directions of samples: of that the rank of a batch's gradient is. Needed where
+        a rate goes by it: with "muonh" and "adamh" where the width grows, with Muon where the batch does.
 
     Raises ``ValueError`` for what is not understood, naming the parameter. Source: Tensor Programs VI, Definition 4.1
     [tensor_programs_vi/definition_41]; Meta-Principled Family, (2.4) to (2.8) [meta_principled/translation].
@@ -316,14 +343,15 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
     """
     forward = _checks.choice("forward", forward, ("gauge", "multiplier"))
     _checks.choice("width", width, ("muP",))
+    there = plan_horizon(horizon, x, data)
     found = find_roles(base, target, ties)
-    return plan_of_roles(found, recipe, checked_optimizer(optimizer), forward, unfolded,
-                         (HEADS,) if found.width != 1 else ())
+    return with_horizon(plan_of_roles(found, recipe, checked_optimizer(optimizer), forward, unfolded,
+                                      (HEADS,) if found.width != 1 else (), data=data), there)
 
 
 def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: str,
                   unfolded: Mapping[str, str] = MappingProxyType({}), notes: tuple[str, ...] = (),
-                  of_visits: Mapping[str, Powers] = MappingProxyType({})) -> Plan:
+                  of_visits: Mapping[str, Powers] = MappingProxyType({}), data: str | None = None) -> Plan:
     """A plan from roles, whatever told them; the other arguments are those of ``plan_shapes``. of_visits: the powers of
     the number of visits for matrices of layers, by what moves them; needed where that grows."""
     entries, clips = [], False
@@ -365,8 +393,36 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
                 lr={size: -power for size, power in entry.powers.init.items()},
                 decay={size: -power for size, power in (entry.powers.decay or {}).items()})))  # which groups refuse
             entry = replace(entry, steps=tuple(steps))
+        if on_spheres(optimizer) and own == SIGN:
+            entry = replace(entry, steps=(*steps, *_on_sphere(entry, optimizer, data)))
         entries.append(entry)
-    own_notes = *((STEPS,) if optimizer == "adafactor" else ()), *((CLIPPING,) if clips else ())
+    own_notes = [note for note, holds in ((ON_SPHERE, on_spheres(optimizer)), (STEPS, optimizer == "adafactor"),
+                                          (CLIPPING, clips)) if holds]
     said = [*assumed(recipe, optimizer), *own_notes, *notes]
     return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
                 tuple(said))
+
+
+def _on_sphere(entry: PlanEntry, optimizer: str, data: str | None) -> list[PowerStep]:
+    """What rates relative to Frobenius norms have besides those of steps of spectral norm 1.
+
+    Raises ``NotCovered`` where the width grows and nobody said which rank gradients have, and for matrices of which not
+    all dimensions grow as one.
+    """
+    powers = entry.powers
+    steps = [PowerStep(SPHERE, "", Powers(lr={size: -power for size, power in powers.init.items()},
+                                          decay={size: -power for size, power in (powers.decay or {}).items()}))]
+    wide = [size for size in entry.growth if size in ("n", "fan_in", "fan_out")]
+    if not wide:
+        return steps
+    pattern = entry.parameter.pattern
+    if wide != ["n"] or entry.parameter.use.fan_in != entry.parameter.use.fan_out:
+        raise NotCovered(f"{pattern}: got a matrix of which not all dimensions grow as one, with {optimizer}, whose "
+                         "steps go by the rank of gradients; expected matrices of layers that grow as a whole")
+    if data is None:
+        raise NotCovered(f"data: needed for {pattern}, whose rate, relative to a Frobenius norm, goes with the width "
+                         "as the root of a gradient's rank over the width; expected data='fixed', samples of a fixed "
+                         "number of directions, or 'width', as many as the width, and batches of at least as many")
+    # the norm is the entries' times n; a step's is r^(1/2) times its spectral one
+    rank = {"fixed": 0, "width": sp.Rational(1, 2)}[data]
+    return [*steps, PowerStep(RANK.format(RANKS[data]), "", Powers(lr={"n": rank - 1}))]

@@ -12,8 +12,8 @@ from .._shown import Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
 from ..optimizers.faithful import decay_kind, optimizer_name
+from ..optimizers.sgd import on_sphere
 from .batches import BATCH, HALF, WIDTH, batch_step, below_critical
-from .timescale import require_free
 
 X, U = sp.Symbol("x", real=True), sp.Symbol("u", real=True)
 BELOW, ABOVE, ALL = "below the width", "above the width", "below the critical batch"
@@ -40,11 +40,11 @@ class BatchPowers:
 
 @dataclass(frozen=True)
 class BatchRegion:
-    """Batches of one region: where it is, and the powers of rate and decay there."""
+    """Batches of one region: where it is, and the powers of rate and decay there; None on spheres, which have none."""
 
     where: str
     rate: BatchPowers
-    decay: BatchPowers
+    decay: BatchPowers | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +63,7 @@ class TransferRule(Tabled):
         """One dictionary a region and setting: powers of B at fixed data and at fixed steps, of T at fixed batch."""
         return [{"batches": region.where, "setting": name, "B_at_fixed_D": powers.at_fixed_data,
                  "B_at_fixed_T": powers.batch, "T_at_fixed_B": powers.steps}
-                for region in self.regions for name, powers in (("rate", region.rate), ("decay", region.decay))]
+                for region in self.regions for name, powers in _settings(region)]
 
     def __str__(self) -> str:
         return text_table(self.rows)
@@ -81,8 +81,12 @@ class TransferRule(Tabled):
             raise ValueError(f"where: got None for {self.optimizer}; expected one of {', '.join(map(repr, names))}")
         found = self.regions[0 if where is None else names.index(choice("where", where, names))]
         b, t = (_times(name, value) for name, value in (("batch", batch), ("steps", steps)))
-        return {name: sp.powsimp(b**powers.batch * t**powers.steps)
-                for name, powers in (("rate", found.rate), ("decay", found.decay))}
+        return {name: sp.powsimp(b**powers.batch * t**powers.steps) for name, powers in _settings(found)}
+
+
+def _settings(region: BatchRegion) -> list[tuple[str, BatchPowers]]:
+    """The settings that a region has, by name."""
+    return [("rate", region.rate)] + ([] if region.decay is None else [("decay", region.decay)])
 
 
 def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
@@ -102,7 +106,10 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     x, u:
         numbers, or None for symbols. u = 1 keeps 1 / (lr wd) a fixed share of training.
 
-    Raises ``NotCovered`` for Shampoo, SOAP, weights on spheres, and directions that are no power of the gradient.
+    On spheres the norm that a step adds, and is taken away again, is of drift and squared noise too, so that the power
+    p is the same; a decay takes nothing there.
+
+    Raises ``NotCovered`` for Shampoo, SOAP, and directions that are no power of the gradient.
 
     >>> import tpcalc as tp
     >>> tp.transfer_rule(tp.SGD()).factors(batch=2, steps=4)["rate"].simplify()
@@ -117,7 +124,6 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     above the width    decay           1/2  -u + x + 1/2        -u + x
     """
     name, step = optimizer_name(optimizer), batch_step(optimizer, "width")
-    require_free(optimizer)
     drift, noise = below_critical(step.drift), below_critical(step.noise)
     parts = {BELOW: BATCH, ABOVE: WIDTH} if step.rank != 0 else {ALL: step.rank}
     regions = {where: tuple(one.subs(step.rank, rank).coeff(BATCH) for one in (drift, noise))
@@ -129,7 +135,8 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
         rate = BatchPowers(p - falls, -falls)
         # a decay inside of SGD's gradient takes part in the rate as a decoupled one does
         takes = BatchPowers(sp.Integer(0), sp.Integer(0)) if decay_kind(optimizer) == "independent" else rate
-        found.append(BatchRegion(where, rate, BatchPowers(1 - share - takes.batch, -share - takes.steps)))
+        decay = BatchPowers(1 - share - takes.batch, -share - takes.steps)
+        found.append(BatchRegion(where, rate, None if on_sphere(optimizer) else decay))
     assumed = ["batches below the critical one, whose noise is larger than their mean",
                "rates small, and memories of momentum and second moments short beside the training",
                "one schedule, stretched to the number of steps"]

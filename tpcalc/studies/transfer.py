@@ -228,6 +228,7 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
             return transfer(net, one, opt, scalings, depths, learning_rates, executor, resume, told, probe_targets,
                             method, width)
         return _over_tasks(of, task, progress)
+    _checks.instance("task", task, Task)
     assert isinstance(task, Task)
     scales = (scalings,) if isinstance(scalings, Scaling) else tuple(scalings) if isinstance(
         scalings, (list, tuple)) else ()

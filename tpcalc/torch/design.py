@@ -13,7 +13,8 @@ from .model_plan import ModelPlan
 WORDS = {"init": "initial size", "lr": "learning rate", "eps": "eps", "weight_decay": "weight decay",
          "forward": "multiplier"}
 GROWING = {"L": "depth L", "n": "width n", "N": "visits N", "fan_in": "fan-in", "fan_out": "fan-out",
-           "forward": "numbers of the forward pass", "head": "numbers before the head"}
+           "forward": "numbers of the forward pass", "head": "numbers before the head",
+           "B": "batch size B", "T": "steps T"}
 
 
 def design_of(plan: ModelPlan) -> str:

@@ -15,6 +15,7 @@ from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.factors import (
     checked_optimizer, is_last, layer_settings, name_in, owns_of, settable)
+from ..groups.horizon import PlanHorizon, plan_horizon, with_horizon
 from ..groups.names import Shape, plain_name
 from ..groups.plan import PlanEntry, plan_of_roles
 from ..groups.roles import Roles
@@ -36,25 +37,29 @@ from .update_claims import UpdateClaims
 @overload
 def plan(make: Make | Model, base: Config, target: Config, recipe: str | Scaling = ..., optimizer: str = ...,
          forward: str = ..., batch: object = ..., width: str = ..., roles: Mapping[str, str] | None = ...,
-         reading: Reading | None = ..., unknown: str = ...) -> ModelPlan: ...
+         reading: Reading | None = ..., unknown: str = ..., horizon: Mapping[str, object] | None = ..., x: object = ...,
+         data: str | None = ...) -> ModelPlan: ...
 
 
 @overload
 def plan(make: Make | Model, base: Config | None = ..., target: None = ..., recipe: str | Scaling = ...,
          optimizer: str = ..., forward: str = ..., batch: object = ..., width: str = ...,
-         roles: Mapping[str, str] | None = ..., reading: Reading | None = ..., unknown: str = ...) -> PlanFamily: ...
+         roles: Mapping[str, str] | None = ..., reading: Reading | None = ..., unknown: str = ...,
+         horizon: Mapping[str, object] | None = ..., x: object = ..., data: str | None = ...) -> PlanFamily: ...
 
 
 @overload
 def plan(make: Model, base: Model, target: None = ..., recipe: str | Scaling = ..., optimizer: str = ...,
          forward: str = ..., batch: object = ..., width: str = ..., roles: Mapping[str, str] | None = ...,
-         reading: Reading | None = ..., unknown: str = ...) -> ModelPlan: ...
+         reading: Reading | None = ..., unknown: str = ..., horizon: Mapping[str, object] | None = ..., x: object = ...,
+         data: str | None = ...) -> ModelPlan: ...
 
 
 def plan(make: Make | Model, base: Config | Model | None = None, target: Config | None = None,
          recipe: str | Scaling = "depth-mup", optimizer: str = "adamw", forward: str = "gauge", batch: object = None,
          width: str = "muP", roles: Mapping[str, str] | None = None, reading: Reading | None = None,
-         unknown: str = "refuse") -> ModelPlan | PlanFamily:
+         unknown: str = "refuse", horizon: Mapping[str, object] | None = None, x: object = None,
+         data: str | None = None) -> ModelPlan | PlanFamily:
     """What to set for ``make(**target)`` so that it trains as ``make(**base)`` does.
 
     Parameters
@@ -76,6 +81,9 @@ def plan(make: Make | Model, base: Config | Model | None = None, target: Config 
         batch is planned by names and shapes, which a note says.
     unknown:
         "refuse", or "as-base" for parameters that are not understood: they keep the base's settings, which notes say.
+    horizon, x, data:
+        as in ``tpcalc.groups.plan_shapes``: batch sizes and steps of base and target, how best rates fall with data,
+        and how many directions samples have. Refused where one is needed and not given.
 
     Returns a plan: ``print`` it, ``plan.apply_(model)``, ``plan.groups(model, lr=...)``, ``plan.multipliers()``,
     ``plan.explain(pattern)``, ``plan.to("json")``. Raises ``NotCovered`` naming the parameter that is not understood,
@@ -109,7 +117,7 @@ def plan(make: Make | Model, base: Config | Model | None = None, target: Config 
     settings: Fields = {
         "recipe": recipe, "optimizer": checked_optimizer(optimizer), "batch": batch, "roles": roles, "unknown": unknown,
         "forward": _checks.choice("forward", forward, ("gauge", "multiplier")),
-        "width": _checks.choice("width", width, ("muP",))}
+        "width": _checks.choice("width", width, ("muP",)), "horizon": plan_horizon(horizon, x, data), "data": data}
     if target is None and (base is None or isinstance(base, Mapping)):
         return _family(make, base, settings, reading)
     if target is None:
@@ -141,16 +149,16 @@ def _family(make: Make | Model, base: Config | None, settings: Fields, reading: 
 
 def _of_target(make: Make, base: Config, target: Config, recipe: str | Scaling, optimizer: str, forward: str,
                batch: object, width: str, roles: Mapping[str, str] | None, unknown: str,
-               reading: Reading | None = None) -> ModelPlan:
+               horizon: PlanHorizon | None, data: str | None, reading: Reading | None = None) -> ModelPlan:
     """The plan of one target; the arguments are those of ``plan``, and checked."""
     try:
         found = read(make, base, target, batch, roles) if reading is None else reading
     except NotRun as refusal:
         small, ties = meta_shapes(make, base)
-        shapes = plan_shapes(small, meta_shapes(make, target)[0], recipe, optimizer, forward, width, ties)
+        shapes = plan_shapes(small, meta_shapes(make, target)[0], recipe, optimizer, forward, width, ties, data=data)
         note = (f"the base could not be run on a batch that was drawn ({refusal.kind}), so that roles are those that "
                 "names and shapes tell; give batch= for a look at it")
-        return _model_plan(shapes, make, base, (note,))
+        return _model_plan(with_horizon(shapes, horizon), make, base, (note,))
     told = planned(found, unknown)
     if forward == "multiplier":
         for end, module in told.returning.items():
@@ -159,14 +167,14 @@ def _of_target(make: Make, base: Config, target: Config, recipe: str | Scaling, 
                                  "modules that return branches, or forward='gauge'")
     again = _of_visits(told.roles, recipe, optimizer)
     result = plan_of_roles(told.roles, recipe, optimizer, forward, told.returning if forward == "multiplier" else {},
-                           told.notes, again)
+                           told.notes, again, data)
     power = float(layer_settings(recipe, optimizer, owns_of(optimizer)[0]).branch)
     fewer = float(again[owns_of(optimizer)[0]].of("multiplier", "N")) if again else 0.0
     made = _model_plan(result, make, base, (), found, tuple(
         (module, depth**power * visits**fewer) for module, depth, visits in told.behind))
-    if sum(map(prod, found.shapes.values())) > LARGEST:
-        return made
-    return _tested(made, recipe, make, base, target, batch)
+    if sum(map(prod, found.shapes.values())) <= LARGEST:
+        made = _tested(made, recipe, make, base, target, batch)
+    return with_horizon(made, horizon)  # what is tested is one update, of any batch
 
 
 def _of_visits(roles: Roles, recipe: str | Scaling, optimizer: str) -> dict[str, Powers]:
