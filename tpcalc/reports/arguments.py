@@ -53,6 +53,22 @@ def size_argument(text: str) -> int | float:
     return math.inf if text in ("oo", "inf") else _whole(text, 1)
 
 
+@argument("two whole numbers of at least 1, of base and target, such as 512,1024")
+def pair_argument(text: str) -> tuple[int, int]:
+    """What a training has, and what the planned one has."""
+    one, other = (_whole(part, 1) for part in text.split(","))
+    return one, other
+
+
+@argument("a number of at least 0 such as 0.3 or 1/3")
+def number_argument(text: str) -> Fraction | float:
+    """A setting or an exponent."""
+    number = power_argument(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
 @argument("two or more growing whole numbers such as 16,32,64, or a doubling range such as 16:1024")
 def growing(text: str) -> tuple[int, ...]:
     """Depths or widths: a list with commas, or first:last in powers of two."""

@@ -10,16 +10,28 @@ from .. import audit as audit_powers, named_recipes
 from ..tune.audit import Audit
 from ..tune.own_block import RecipeAudit
 from ..tune.recipe import named_recipe
+from .longer import is_longer, longer_command
 from .model_plans import plan_command
+
+LONGER = ("batch_size", "steps", "decay", "x", "u", "data")
 
 
 def audit_command(args: argparse.Namespace) -> int:
-    """Print one audit, of a named recipe on its own block, the table of named recipes, or a plan of a model."""
+    """Print one audit, of a named recipe on its own block, the table of named recipes, a plan of a model, or what rate
+    and decay become for other batches and steps."""
     result: Audit | RecipeAudit
     if args.base is not None and args.hf is None:
         raise ValueError(f"base: got {args.base!r} without a configuration; expected --hf")
+    if is_longer(args):
+        return longer_command(args)
     if args.hf is not None:
         return plan_command(args)
+    if args.branch is None and args.recipe is None and not args.list:
+        raise ValueError("branch: got none; expected --branch, --recipe, --list, or --batch-size and --steps")
+    for name in LONGER:
+        if getattr(args, name) is not None:
+            raise ValueError(f"{name}: got {getattr(args, name)} with a recipe, whose powers are of the depth; "
+                             "expected it without one, or with --hf")
     if args.list:
         table = named_recipes()
         print(json.dumps(table.rows, indent=1) if args.json else table)

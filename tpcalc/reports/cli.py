@@ -16,7 +16,8 @@ from typing import Any, Callable, Sequence
 from .. import __version__
 from ..errors import Divergence, MissingExtra
 from .arguments import (Defaults, OneLineParser, exact_number, growing, join_negative, named_numbers, nonnegative,
-                        one_line, positive, power_argument, rates_argument, size_argument)
+                        number_argument, one_line, pair_argument, positive, power_argument, rates_argument,
+                        size_argument)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -165,7 +166,7 @@ def _classify(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(parser: argparse.ArgumentParser) -> None:
-    given = parser.add_mutually_exclusive_group(required=True)
+    given = parser.add_mutually_exclusive_group()
     given.add_argument("--branch", type=power_argument, metavar="P",
                        help="branches are multiplied by L^P, such as -1/2")
     given.add_argument("--recipe", metavar="NAME", help="a named recipe, such as completep")
@@ -194,6 +195,16 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=named_numbers, metavar="NAME=NUMBER,...",
                         help="depth, width, eps and gradient (root mean square of an entry) of one network, which say "
                              "from which depth on eps is in charge, such as depth=12,width=768,eps=1e-8,gradient=1e-5")
+    parser.add_argument("--batch-size", type=pair_argument, metavar="BASE,TARGET",
+                        help="batch sizes of a training and of one that is planned, such as 512,1024: print what rate "
+                             "and decay become; with --hf the plan has them")
+    parser.add_argument("--steps", type=pair_argument, metavar="BASE,TARGET", help="numbers of steps, likewise")
+    parser.add_argument("--decay", type=number_argument, metavar="X", help="the weight decay of that training")
+    parser.add_argument("--x", type=number_argument, metavar="X", help="the best rate goes like data to the power -x")
+    parser.add_argument("--u", type=number_argument, metavar="U", help="what decay takes in a step goes like data to "
+                        "the power -u; 1 keeps it the same share of training")
+    parser.add_argument("--data", metavar="NAME", help="fixed or width, the number of directions of "
+                        "samples, for Muon and spheres with --hf")
     parser.add_argument("--coupled", action="store_true", help="weight decay is added to the gradient")
     parser.add_argument("--independent", action="store_true", help="weight decay is not multiplied by the learning "
                                                                    "rate")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from .._types import Value
+from .._types import Fields, Value
 
-UNREAD = ("lr", "eps", "init", "weight_decay", "gradient", "sizes", "no_eps", "coupled", "independent", "latex")
+UNREAD = ("lr", "eps", "init", "weight_decay", "gradient", "sizes", "no_eps", "coupled", "independent", "latex",
+          "decay")
 
 
 def plan_command(args: argparse.Namespace) -> int:
@@ -20,13 +21,17 @@ def plan_command(args: argparse.Namespace) -> int:
     from ..torch import plan  # here, since it imports torch
     from ..torch.configurations import configuration_of
     config, optimizer = configuration_of("hf", args.hf), args.optimizer or "adamw"
+    given: Fields = {"recipe": args.recipe, "optimizer": optimizer, "x": args.x, "data": args.data}
+    pairs = {name: getattr(args, name) for name in ("batch_size", "steps") if getattr(args, name) is not None}
+    given["horizon"] = {**pairs, "u": args.u} if pairs else None
     found: Value
     if args.base is None:
         layers = getattr(config, "num_hidden_layers", None)
         if not isinstance(layers, int):
             raise ValueError("hf: got a configuration without a number of layers; expected --base")
-        found = plan(config, recipe=args.recipe, optimizer=optimizer).at(num_hidden_layers=2 * layers)
+        family: Value = plan(config, **given)
+        found = family.at(num_hidden_layers=2 * layers)
     else:
-        found = plan(configuration_of("base", args.base), config, recipe=args.recipe, optimizer=optimizer)
+        found = plan(configuration_of("base", args.base), config, **given)
     print(found.to("json") if args.json else found)
     return 0
