@@ -87,7 +87,7 @@ def test_relative_rates(optimizer: str) -> None:
         assert sphere.moved(optimizer) == pytest.approx(muon.factor("lr"))
         assert sphere.factor("init") == muon.factor("init")
     assert factors(optimizer, "emb.weight", target=wide, data="fixed") == factors("muon", "emb.weight", target=wide)
-    with pytest.raises(tp.NotCovered, match="data: needed for h.*weight, whose rate, relative to a Frobenius norm"):
+    with pytest.raises(tp.NotCovered, match="data: needed for h.*weight, whose rate on a sphere goes with the width"):
         factors(optimizer, target=wide)
     found = factors(optimizer, horizon=dict(batch_size=(128, 512), steps=(4000, 1000)), data="width")
     assert found == (2, 1)

@@ -32,6 +32,10 @@ TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
 PROBLEM = tp.Problem(NET, TASK, OPT, SCALE, depth=4)
 ATTENTION = tp.theory.AttentionLayer(2, points=2, scrambles=2)
 
+RATES = 2.0 ** np.arange(-8, 1)
+SWEEP = tp.studies.HorizonSweep([4, 4, 4], [10, 40, 160], RATES, [
+    (np.log(RATES) - np.log(best)) ** 2 for best in (0.2, 0.1, 0.04)])
+
 SAVED = Path(mkdtemp()) / "run.npz"
 
 VALUES: dict[str, Any] = {
@@ -115,6 +119,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt", "from_zero": "nothing", "updates": "whole",
                  "batch_size": "optional nonnegative", "steps": "optional nonnegative", "data": "nothing"},
+    "HorizonSweep.fit": {"x": "optional nothing", "batches": "optional nothing"},
     "classify_visits": {"branch": "real", "lr": "real", "net": "optional net", "opt": "optional opt"},
     "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
               "minimize": "optional nothing", "maximize": "optional nothing"},
@@ -342,6 +347,7 @@ def instances() -> dict[str, Any]:
         "KernelFunction": tp.kernel_fn(NET),
         "StepCheck": tp.check_steps(equations(), {"T": 2, "L": 2}, {"xi": [1.0, 0.5], "y": [1.0, 0.5]})[0],
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
+        "HorizonSweep": SWEEP, "HorizonFit": SWEEP.fit(),
         "WidthOrDepth": tp.studies.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
         "DepthwiseScaling": tp.theory.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not "
                                                                                       "finite", step=3),

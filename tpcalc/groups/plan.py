@@ -420,9 +420,9 @@ def _on_sphere(entry: PlanEntry, optimizer: str, data: str | None) -> list[Power
         raise NotCovered(f"{pattern}: got a matrix of which not all dimensions grow as one, with {optimizer}, whose "
                          "steps go by the rank of gradients; expected matrices of layers that grow as a whole")
     if data is None:
-        raise NotCovered(f"data: needed for {pattern}, whose rate, relative to a Frobenius norm, goes with the width "
-                         "as the root of a gradient's rank over the width; expected data='fixed', samples of a fixed "
-                         "number of directions, or 'width', as many as the width, and batches of at least as many")
+        raise NotCovered(f"data: needed for {pattern}, whose rate on a sphere goes with the width as the root of a "
+                         "gradient's rank over it; expected data='fixed', samples of a fixed number of directions, or "
+                         "'width', as many as the width")
     # the norm is the entries' times n; a step's is r^(1/2) times its spectral one
     rank = {"fixed": 0, "width": sp.Rational(1, 2)}[data]
     return [*steps, PowerStep(RANK.format(RANKS[data]), "", Powers(lr={"n": rank - 1}))]

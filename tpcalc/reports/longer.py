@@ -7,6 +7,7 @@ import json
 
 import sympy as sp
 
+from .._checks import exact
 from .._types import Fields
 from ..horizon.transfer_rule import transfer_rule
 from .model_plans import UNREAD
@@ -32,7 +33,7 @@ def longer_command(args: argparse.Namespace) -> int:
         found = rule.factors(sp.Rational(more, batch), sp.Rational(longer, steps), region.where)
         row: Fields = {"batches": region.where, **{name: sp.simplify(factor) for name, factor in found.items()}}
         if args.decay is not None:
-            row["decay becomes"] = sp.nsimplify(args.decay, rational=True) * row["decay"]
+            row["decay becomes"] = exact("decay", args.decay) * row["decay"]
         rows.append(row)
     if args.json:
         print(json.dumps({"optimizer": rule.optimizer, "regions": [

@@ -133,8 +133,10 @@ class HorizonSweep(Tabled, Short):
         if (x is None) != (self.setting == "rate"):
             raise ValueError(f"x: got {_checks.short(x)} for a sweep over the {self.setting}; expected " + (
                 "None" if self.setting == "rate" else "a number, or a fit of the sweep over rates"))
-        low, high = (1, int(self.batch_sizes.max())) if batches is None else batches
+        low, high = (1, int(self.batch_sizes.max())) if batches is None else _range(batches)
         used = (self.batch_sizes >= low) & (self.batch_sizes <= high)
+        if not used.any():
+            raise ValueError(f"batches: got {_checks.short(batches)}; the sweep has {_listed(self.batch_sizes)}")
         outside = np.flatnonzero(used & np.isnan(self.optimum))
         if len(outside):
             k = outside[0]
@@ -175,6 +177,13 @@ class HorizonSweep(Tabled, Short):
         if not variance:
             return float(found[0]), float("inf")
         return float(found[0]), float(np.sqrt(max(variance) * np.linalg.inv(design.T @ design)[0, 0]))
+
+
+def _range(batches: object) -> tuple[int, int]:
+    if not isinstance(batches, (tuple, list)) or len(batches) != 2:
+        raise ValueError(f"batches: got {_checks.short(batches)}; expected the least and the largest batch size")
+    low, high = (_checks.positive_integer("batches", one) for one in batches)
+    return low, high
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from inspect import signature
 from typing import Any, Sequence, overload
 
@@ -122,6 +122,9 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
         raise NotCovered(f"opt: got {optimizer!r}; how clipped gradients answer a batch is not known; expected "
                          f"{optimizer.opt!r}")
     decays = bool(optimizer.weight_decay)  # its share is a power of its own over many steps
+    if decays and not is_dataclass(optimizer):
+        raise NotCovered(f"opt: got {short(optimizer)}, which is no dataclass, so that its steps without the decay are "
+                         "not to be had; expected one that is, or no weight decay")
     alone = replace(optimizer, weight_decay=0.0) if decays else optimizer  # type: ignore[type-var]
     found = _of_updates(scale, net, alone, from_zero, updates)
     return replace(found, horizon=judge_horizon(found, optimizer, batch_size, steps, data))
