@@ -28,11 +28,11 @@ class DrawnAtWidth(OutputsAtWidth):
     seeds: int
 
     @classmethod
-    def of(cls, outputs: np.ndarray, width: int) -> DrawnAtWidth:
-        """outputs: by seed."""
+    def of(cls, outputs: np.ndarray, width: int, also: str = "") -> DrawnAtWidth:
+        """outputs: by seed; also: what the warning says besides."""
         seeds, std = len(outputs), np.std(outputs, axis=0, ddof=1)
         found = cls(np.mean(outputs, axis=0), std, f"drawn: the mean over {seeds} networks of width {width} has a "
-                    f"standard error of at most {std.max() / np.sqrt(seeds):.2g}")
+                    f"standard error of at most {std.max() / np.sqrt(seeds):.2g}{also}")
         found.seeds = seeds
         return found
 
@@ -62,9 +62,9 @@ class NetworksOfWidth:
 
 
 def drawn_at_width(problem: Problem, width: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
-                   progress: Callable[[int, int], None] | None = None) -> DrawnAtWidth:
-    """Train ``seeds`` networks (32 where None is said) of a width. Raises ``ValueError`` for fewer than 2, and at
-    infinite depth."""
+                   progress: Callable[[int, int], None] | None = None, also: str = "") -> DrawnAtWidth:
+    """Train ``seeds`` networks (32 where None is said) of a width; also: what the warning says besides. Raises
+    ``ValueError`` for fewer than 2, and at infinite depth."""
     seeds = SEEDS if seeds is None else _checks.whole_number("seeds", seeds, 2)
     if problem.layers is None:
         raise NotCovered(f"at_width: got {_checks.short(problem.net)} by {_checks.short(problem.opt)} at depth=tp.oo; "
@@ -76,4 +76,4 @@ def drawn_at_width(problem: Problem, width: int, probes: bool = False, seeds: in
     job = NetworksOfWidth(Training(problem.net, problem.task, problem.opt, scale, problem.layers), width,
                           on_sphere(problem.opt) or not problem.is_mup)
     found = list(results_in_order(executor, job.outputs, range(seeds), progress))
-    return DrawnAtWidth.of(np.array([one[int(probes)] for one in found]), width)
+    return DrawnAtWidth.of(np.array([one[int(probes)] for one in found]), width, also)

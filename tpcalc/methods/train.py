@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
 
 from .._types import KeptNodes, Number
 from .. import _checks
@@ -104,4 +106,11 @@ def train(net: Network | Problem, task: Task | Sequences | Text | None = None, o
     options = {"seed": seed, "executor": executor, "samples": samples, "batches": batches, "dtype": dtype}
     _checks.with_methods("progress", progress, ("__call__",), "a function")
     wanted_times(keep_nodes, problem)
-    return chosen_method(problem, method, options).solve(problem, keep_nodes, progress)
+    found = chosen_method(problem, method, options)
+    return replace(found.solve(problem, keep_nodes, progress), limit=partial(limit_by, found))
+
+
+def limit_by(method: Method, problem: Problem) -> Run:
+    """A problem of infinite width trained by a method, or, where that refuses it, by the first that does not."""
+    taken = method if method.refuses(problem) is None else chosen_method(problem, "auto", {})
+    return taken.solve(problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Callable, Protocol
@@ -13,12 +13,13 @@ import sympy as sp
 from .._types import Fields, Json, Number, Value
 from .. import _checks
 from .._shown import brief, html_table, pyplot, text_table
-from ..errors import NotCovered
+from ..errors import Divergence, NotCovered
 from ..interpreters.training import BlockRecord
 from ..propagators.limit_cell import limit_cell
 from ..optimizers import SGD
 from ..data import Sequences, Task
 from ..training.problem import Problem
+from ..finite_width.crossover import FirstUpdate
 from ..finite_width.drawn_networks import drawn_at_width
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 from .sphere import Sphere
@@ -62,6 +63,8 @@ class Run:
         falling like n^-1/2) for a real network; of particles what holds all outputs with 95% confidence, by
         Student's distribution of the means of batches (a bias of order 1/samples is not in it); with common draws
         the largest over outputs of such a quantile of the standard error, plus the bias bound.
+    limit: trains another problem of infinite width by the run's method, or by what takes it; None for runs that were
+        loaded, or that no ``tp.train`` has returned.
     standard_error, bias_bound: of the shape of outputs, where depths were extrapolated from batches: how far the mean
         may be off by chance, and by the finite depths; None elsewhere.
     notes: what should be known about this result, in words.
@@ -98,6 +101,7 @@ class Run:
     sphere: Sphere | None = field(default=None, repr=False, kw_only=True)
     standard_error: np.ndarray | None = field(default=None, repr=False, kw_only=True)
     bias_bound: np.ndarray | None = field(default=None, repr=False, kw_only=True)
+    limit: Callable[[Problem], Run] | None = field(default=None, repr=False, kw_only=True)
 
     def __repr__(self) -> str:
         depth, width = ("oo" if size is None else size for size in (self.depth, self.width))
@@ -305,6 +309,35 @@ class Run:
         return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout,
                             None if net.is_plain else net)
 
+    @cached_property
+    def crossover_width(self) -> np.ndarray:
+        """The width of every update, (steps - 1,), at which it begins to see the loss and not a fluctuation.
+
+        An update whose size does not follow that of gradients, as those of Muon, of signs and of tp.NormalizedSGD, sees
+        the fluctuation of the first outputs: n_c = v Sigma v / (v chi)^2, with the loss derivatives chi of the limit, v
+        the leading mode of the tangent kernel and Sigma / n the covariance of outputs, both at initialization, for the
+        inputs of the step (for losses other than "mse" Sigma of chi). Ten times n_c is wide. The first is derived; of
+        later ones the chi is that of their step, kernels and covariances are not, and they tell an order of magnitude,
+        within a factor of five where it was measured. 0 for a tp.SGD.
+
+        Raises ``NotCovered`` for updates that follow the size of gradients in part (clipping, Adam with a large eps),
+        tied readouts, sampled runs at infinite depth, and runs that ``tp.train`` has not returned.
+
+        >>> import tpcalc as tp
+        >>> run = tp.train(tp.ResNet(), tp.Task([1, 0.8], [1, -0.7]), tp.Muon(0.3), tp.DepthScaling(), depth=4)
+        >>> run.crossover_width.round(3).tolist()
+        [2.441]
+        """
+        at_limit = self if self.width is None else self._first_update.limit(replace(self.problem, width=sp.oo))
+        return np.array([self._first_update.crossover(t, at_limit.outputs[t]) for t in range(self.task.steps - 1)])
+
+    @cached_property
+    def _first_update(self) -> FirstUpdate:
+        if self.limit is None:
+            raise NotCovered("crossover_width: got a run that was loaded, or that tp.train has not returned; expected "
+                             "tp.train(run.problem), which trains again")
+        return FirstUpdate(self.problem, self.limit)
+
     def at_width(self, n: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
                  progress: Callable[[int, int], None] | None = None) -> OutputsAtWidth:
         """Mean and standard deviation over initializations of the outputs of real networks of width n, and a warning.
@@ -314,9 +347,14 @@ class Run:
         ``warning`` is None, or a sentence where its next order, estimated from third and fourth cumulants, is not
         small. Of nonlinear blocks b is not known: the mean is f, and ``warning`` says so.
 
+        Of runs with one update whose size does not follow that of gradients, where the loss derivatives of the first
+        step lie in a plane: the mean over the fluctuation of first outputs, without terms of order 1/n; deviations
+        after the update are not known, NaN. ``crossover_width`` says from which width on the limit is met.
+
         Of all other runs, and of any with ``seeds``, as many networks of width n are drawn and trained (32 where
-        nothing is said): ``warning`` says how large the standard error of the mean is at most, ``.error`` has it output
-        by output. executor: for these; progress: called with (networks done, seeds).
+        nothing is said): ``warning`` says how large the standard error of the mean is at most, and where the width is
+        less than ten crossover widths, ``.error`` has the standard error output by output. executor: for these;
+        progress: called with (networks done, seeds).
 
         Raises ``ValueError`` as ``fluctuations``, for widths that the network cannot have, for fewer than 2 seeds, and
         for networks to be drawn at infinite depth; ``Divergence`` where one of them blows up.
@@ -332,12 +370,23 @@ class Run:
         self.problem.net.require_width(width)
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
-        if seeds is not None or not (self.exact and isinstance(self.problem.opt, SGD)):
-            return drawn_at_width(self.problem, width, probes, seeds, executor, progress)
-        for name, given in (("executor", executor), ("progress", progress)):
-            if given is not None:
-                raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing is "
-                                 "drawn; expected None, or seeds beside it")
+        linear, asked = isinstance(self.problem.opt, SGD), any(one is not None for one in (seeds, executor, progress))
+        if linear and self.exact and seeds is None:
+            for name, given in (("executor", executor), ("progress", progress)):
+                if given is not None:
+                    raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing "
+                                     "is drawn; expected None, or seeds beside it")
+            return self._expanded(width, probes)
+        if not linear and not asked:
+            try:
+                return self._first_update.at_width(width, probes)
+            except NotCovered:
+                if self.depth is None:
+                    raise
+        return drawn_at_width(self.problem, width, probes, seeds, executor, progress, self._below_crossover(width))
+
+    def _expanded(self, width: int, probes: bool) -> OutputsAtWidth:
+        """By the expansion in 1/n."""
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
         try:
@@ -346,6 +395,13 @@ class Run:
             real = self.depth is not None and self.problem.net.visits != sp.oo
             drawn = "; with seeds networks of the width are drawn" if real else ""
             raise NotCovered(f"{unknown}{drawn}") from None
+
+    def _below_crossover(self, width: int) -> str:
+        """What is said of networks not far above the crossover width, "" where it is not known."""
+        try:
+            return self._first_update.warning(width) if self.task.steps > 1 else ""
+        except (NotCovered, Divergence):
+            return ""
 
     def initial_weights(self) -> dict[str, np.ndarray]:
         """{family: array} of what a dense network started from: drawn again from its seed, or copies of those given.
