@@ -114,7 +114,7 @@ RIGHT: dict[str, Any] = {
     "peak": 0.5}
 
 OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block",
-           "visits": "size", "order": "nothing", "inject": "none yet"}
+           "visits": "size", "order": "nothing", "inject": "none yet", "zero_readout": "flag"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt", "from_zero": "nothing", "updates": "whole",
@@ -276,7 +276,7 @@ INNER = {  # called by the package, on values of its own
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
         "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
         "require_directions", "require_hidden", "whole",
-        "require_no_vectors", "require_one_visit", "require_added", "require_counted")),
+        "require_no_vectors", "require_one_visit", "require_first_outputs", "require_added", "require_counted")),
         "asked by builders and problems"),
     "Shampoo.direction": "builds an expression for a builder", "SOAP.direction": "builds an expression for a builder",
     "Adam.direction": "builds an expression for a builder",

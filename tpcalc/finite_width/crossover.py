@@ -79,8 +79,9 @@ class FirstUpdate:
     def crossover(self, step: int, outputs: np.ndarray) -> float:
         """n_c = v Sigma v / (v chi)^2 of a step: Sigma and the leading mode v are those of initialization, for the
         inputs of the step, and chi, with its derivative in outputs, which Sigma is taken between, that of
-        ``outputs``. 0 for updates that are linear in chi, infinite where v does not see the loss."""
-        if self.is_linear:
+        ``outputs``. 0 for updates that are linear in chi and where first outputs are taken away, infinite where v does
+        not see the loss."""
+        if self.is_linear or self.problem.net.zero_readout:
             return 0.0
         self.require_known()
         y = self.problem.task.targets[step]
@@ -221,6 +222,7 @@ class FirstUpdate:
         """Mean and standard deviation of a training of one update at most, as far as they are known: at the second
         step deviations are NaN. Raises ``NotCovered`` where no mean is derived."""
         task, opt = self.problem.task, self.problem.opt
+        self.problem.net.require_first_outputs("the mean over their fluctuation is known")
         if self.is_linear:
             raise NotCovered(f"opt: got {_checks.short(opt)}, whose updates are linear in the fluctuation of first "
                              "outputs: it has no part in their mean")

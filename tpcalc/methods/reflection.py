@@ -39,7 +39,7 @@ class Reflection:
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
         samples = fewer_rows(problem.of_vectors) if keep_nodes is None else "plain"
         trace, propagator, notes = _train(problem, samples, progress)
-        round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
+        round_off = float(max(trace.mismatch, np.finfo(float).eps * np.max(np.abs(trace.outputs))))
         kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, propagator)
         return Run(problem.of_vectors, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
                    notes, exact=True, details=solution(self, problem, trace.outputs, times, kept), problem=problem)

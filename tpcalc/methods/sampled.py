@@ -131,7 +131,8 @@ def training(problem: Problem, keep: Keep = Keep.NOTHING) -> Training:
     if isinstance(scale, Parametrization) and not problem.is_mup:
         assert problem.neurons is not None
         scale = scale.at_width(problem.neurons)
-    return Training(problem.net, problem.task, problem.opt, scale, problem.layers, keep)
+    net = problem.net if problem.neurons else problem.net.at_infinite_width
+    return Training(net, problem.task, problem.opt, scale, problem.layers, keep)
 
 
 def refinement(problem: Problem, coarsest: int | None) -> Refinement | None:

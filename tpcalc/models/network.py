@@ -47,7 +47,8 @@ class Network(ABC):
 
     takes: the class of its tasks; positions: how many a sample has, None where it is no sequence; readout: the
     activation of the stream that the readout acts on; visits: how often the stream goes through every layer; order:
-    of visits, "cycle" or "block"; inject: what every visit of all layers adds of x^0, times the number of visits.
+    of visits, "cycle" or "block"; inject: what every visit of all layers adds of x^0, times the number of visits;
+    zero_readout: whether outputs are less those of the weights at first.
     """
 
     takes: ClassVar[type]
@@ -59,6 +60,7 @@ class Network(ABC):
     visits: Any = 1  # a whole number, or oo
     order: str = "cycle"
     inject: sp.Expr = sp.Integer(0)
+    zero_readout: bool = False
 
     @property
     def width(self) -> int | None:
@@ -217,6 +219,16 @@ class Network(ABC):
     @abstractmethod
     def frozen(self) -> Network:
         """The network with ends that are not trained."""
+
+    @property
+    def at_infinite_width(self) -> Network:
+        """The network whose limit is this one's: first outputs, which may be taken away, vanish there."""
+        return self
+
+    def require_first_outputs(self, what: str) -> None:
+        """Raise ``NotCovered`` where first outputs are taken away; what: is known of those."""
+        if self.zero_readout:
+            raise NotCovered(f"zero_readout: got True; {what} with the outputs of first weights; expected False")
 
     def require_width(self, width: int) -> None:
         """Raise ``ValueError`` for a width that real networks of this kind cannot have."""

@@ -81,6 +81,11 @@ class ResNet(Residual):
         ``phi``: (1) of Depthwise Hyperparameter Transfer [depthwise_transfer/parametrization]. Methods that know blocks
         alone take "linear".
 
+    zero_readout:
+        whether outputs are less those that the weights of step 0 give for the same inputs: 0 before training, in every
+        network. The limit of infinite width is the same, where these vanish; at finite width their fluctuation, which
+        updates of one size see (``run.crossover_width``), is gone. Real networks go forward twice.
+
     Normalization (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
     which samples what is not linear with one matrix a block and does not close at infinite depth.

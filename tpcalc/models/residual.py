@@ -39,6 +39,7 @@ class Residual(Network):
     visits: Any = 1
     order: str = "cycle"
     inject: Any = sp.Integer(0)
+    zero_readout: bool = False
 
     def require_options(self) -> None:
         """Check norm, skip and hidden width; raise ``ValueError`` for what they cannot be, and for what says nothing
@@ -46,7 +47,8 @@ class Residual(Network):
         if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
             raise ValueError(f"norm: got {short(self.norm)}; expected None and {', '.join(map(repr, NORMS))}")
         object.__setattr__(self, "norm_position", choice("norm_position", self.norm_position, NORM_POSITIONS))
-        object.__setattr__(self, "gains", flag("gains", self.gains))
+        for name in ("gains", "zero_readout"):
+            object.__setattr__(self, name, flag(name, getattr(self, name)))
         given, scale = self.norm_scale, of_depth("norm_scale", self.norm_scale, l)
         for name, usual in (("norm_position", "pre"), ("gains", False), ("norm_scale", 1)):
             if self.norm is None and (scale if name == "norm_scale" else getattr(self, name)) != usual:
@@ -87,6 +89,10 @@ class Residual(Network):
         if self.order == "block" and self.inject != 0:
             raise ValueError(f"inject: got {self.inject} with order='block', whose layers all come after each other; "
                              "expected order='cycle'")
+
+    @property
+    def at_infinite_width(self) -> Self:
+        return replace(self, zero_readout=False) if self.zero_readout else self
 
     @property
     def narrow(self) -> Self:

@@ -70,6 +70,9 @@ class Transformer(Residual):
         ``tp.ResNet`` says what its matrices are and how they move.
     visits, order, inject:
         how often the stream goes through every layer, and in which order, as in ``tp.ResNet``.
+    zero_readout:
+        whether outputs are less those of the weights at first, as in ``tp.ResNet``; not where the readout is ``tied``,
+        whose first outputs are no fluctuation.
 
     Normalization (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one.
 
@@ -128,6 +131,9 @@ class Transformer(Residual):
         if not (self.mlp is None or callable(self.mlp)):
             object.__setattr__(self, "mlp", choice("mlp", self.mlp, (*HIDDEN, *GATES)))
         self.require_hidden(self.mlp)
+        if self.tied and self.zero_readout:
+            raise ValueError("zero_readout: got True with tied=True, whose first outputs are the inputs and not a "
+                             "fluctuation; expected False")
         self._written
 
     @property

@@ -295,6 +295,7 @@ class Run:
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         net.require_one_visit("fluctuations are known")
+        net.require_first_outputs("fluctuations are known")
         if self.depth is not None:
             net.require_plain("run.fluctuations at finite depth", trained_embedding_readout=True)
         if not isinstance(optimizer, SGD):
@@ -371,7 +372,7 @@ class Run:
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
         linear, asked = isinstance(self.problem.opt, SGD), any(one is not None for one in (seeds, executor, progress))
-        if linear and self.exact and seeds is None:
+        if linear and self.exact and seeds is None and not self.problem.net.zero_readout:
             for name, given in (("executor", executor), ("progress", progress)):
                 if given is not None:
                     raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing "

@@ -161,6 +161,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     [[0.529649, 0.0], [0.0, 0.529649]]
     """
     _checks.instance("net", net, ResNet)
+    net.require_first_outputs("kernels are known of networks")
     layers = _checks.size("depth", depth)
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()

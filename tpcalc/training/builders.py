@@ -25,6 +25,7 @@ from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.trainable import Trainable, in_blocks
 from ..programs.visits import visits_apart
 from ..optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, title, update
+from .first_outputs import FirstPass
 from .visits import Way
 
 MOST = 10**5   # outputs of a program that is written out
@@ -97,8 +98,13 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     forward: list[Statement] = [
         *_each(p, every, *(Assign(stream[(*sample, *way.first)], _total(given * read_in, j, d_in))
                            for stream in streams)),
-        *way.forward(upward, streams, sample, at_every), *to_read,
-        *_each(p, every, *_each(o, d_out, Assign(answer, Mean(read_out * read))))]
+        *way.forward(upward, streams, sample, at_every), *to_read]
+    overlap = Mean(read_out * read)
+    if net.zero_readout:
+        first = FirstPass(tuple(forward), frozenset({U.name, nV.name, *(one.name for one in layer.vectors)}))
+        forward += first.statements
+        overlap -= first.value(overlap)
+    forward += _each(p, every, *_each(o, d_out, Assign(answer, overlap)))
     backward: list[Statement] = [
         *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
         *_each(p, every, *from_read),
@@ -170,7 +176,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
 def counted_training(net: Network, opt: Optimizer | Clipped, scale: Scaling) -> Program:
     """The training in which powers of L are counted: visits of layers, where there are several, are two, each with
     vectors of its own; more of them are alike."""
-    return visits_apart(program(net, opt, scale), 2)
+    return visits_apart(program(net.at_infinite_width, opt, scale), 2)
 
 
 def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:

@@ -165,8 +165,8 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
         raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
                          f"expected {net.at_one_position!r}")
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
-    alike = replace(with_linear_gates(net), heads=None, head_dim=1, queries_per_key=1, positions=TWO, qk_norm=False,
-                    attention=Attending(net.first_sublayer, attend))
+    alike = replace(with_linear_gates(net.at_infinite_width), heads=None, head_dim=1, queries_per_key=1, positions=TWO,
+                    qk_norm=False, attention=Attending(net.first_sublayer, attend))
     written = counted_training(alike, opt, scale)
     return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
 
