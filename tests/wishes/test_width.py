@@ -175,7 +175,8 @@ def changes(n: int, seed: int, opt: str, rates: tuple, alone: int | None) -> np.
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    ({"want": ("diverse",)}, "'diverse', which is counted in powers of L alone"), ({"want": ("complete",)}, "L and N alone"),
+    ({"want": ("diverse",)}, "'diverse', which is counted in powers of L alone"),
+    ({"want": ("complete",)}, "L and N alone"),
     ({"want": ("visible decay",)}, "L and N alone"), ({"opt": tp.AdamW(0.1)}, "weight decay"),
     ({"fixed": {("W1", "multiplier"): 1}}, "initial size and of its learning rate")])
 def test_what_is_not_counted_in_width_is_refused_by_name(given: dict, said: str) -> None:

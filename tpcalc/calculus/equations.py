@@ -112,8 +112,8 @@ def kets(program: Program) -> KetEquations:
                              "matrices of all its rows, for which kets have no rule; expected updates that are "
                              "functions of entries, or tp.train")
         for node in location.statement.value.atoms(HeadSum):
-            raise NotCovered(f"program {program.name}: {location.statement.target} has {node}, of coordinates of heads or "
-                             "experts; kets are of one coordinate; expected head_dim=1 and expert_dim=1")
+            raise NotCovered(f"program {program.name}: {location.statement.target} has {node}, of coordinates of heads "
+                             "or experts; kets are of one coordinate; expected head_dim=1 and expert_dim=1")
     program = of_named_vectors(at_infinite_width(program))
     setting = Setting.of(program)
     derivation = Derivation()

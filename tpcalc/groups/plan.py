@@ -173,8 +173,8 @@ class Plan(Short, Tabled):
             Muon's groups; None is ``lr``.
 
         Returns a list of dictionaries with "params", "lr", "weight_decay", "role", "eps" for Adam, and the factors of
-        these relative to the base's, "lr_scale" and so on; with Muon there is "use_muon" besides, "sphere" for weights on
-        spheres, and settings of their own for torch's Muon and Adafactor. Raises ``ValueError`` for a
+        these relative to the base's, "lr_scale" and so on; with Muon there is "use_muon" besides, "sphere" for weights
+        on spheres, and settings of their own for torch's Muon and Adafactor. Raises ``ValueError`` for a
         model that is not the target's: other parameters, or shapes; and for settings that the optimizer does not have.
         """
         self._require_target(model)

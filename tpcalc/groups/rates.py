@@ -73,10 +73,12 @@ def base_rates(plan: Plan, optimizer: Value) -> dict[str, float]:
     ``ValueError`` where they do not say the same of it, of weight decay and of Adam's eps."""
     groups = groups_of(plan, optimizer)
     require_planned(plan.optimizer, optimizer)
-    found = {name: _of_base([group for group in groups if bool(group.get("use_muon")) == muon], "lr", "a learning rate",
-                            "rates of plan.set_lr(optimizer, lr), or schedules of plan.rates(optimizer, lr)")
-             for name, muon in (("lr", False), ("muon_lr", True))}
-    found = {name: rate for name, rate in found.items() if rate is not None}
+    found = dict[str, float]()
+    for name, muon in (("lr", False), ("muon_lr", True)):
+        rate = _of_base([group for group in groups if bool(group.get("use_muon")) == muon], "lr", "a learning rate",
+                        "rates of plan.set_lr(optimizer, lr), or schedules of plan.rates(optimizer, lr)")
+        if rate is not None:
+            found[name] = rate
     for name, words in (("weight_decay", "a weight decay"), ("eps", "an eps")):
         _of_base([group for group in groups if f"{name}_scale" in group], name, words,
                  "that of plan.groups(model, ...), or the same multiple of it in all groups")
