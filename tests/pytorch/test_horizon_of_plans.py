@@ -62,3 +62,55 @@ def test_spheres(optimizer: str) -> None:
         assert found.entry(name).moved(optimizer) == pytest.approx(muon.entry(name).factor("lr"))
     wide = tpt.plan(Net, dict(depth=2), dict(depth=2, n=128), optimizer=optimizer, data="fixed")
     assert wide.entry("layers.0.0.weight").factor("lr") == pytest.approx(0.5)
+
+
+class OnSpheres(torch.optim.Optimizer):
+    """Steps relative to Frobenius norms, which are restored; signs stand for AdamW outside of layers."""
+
+    orthogonal = True
+
+    def __init__(self, groups: Any, lr: float = 1e-3) -> None:
+        super().__init__(groups, dict(lr=lr, sphere=True))
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if not group["sphere"]:
+                    p.sub_(group["lr"] * p.grad.sign())
+                    continue
+                u, values, v = torch.linalg.svd(p.grad, full_matrices=False)
+                kept = values > 1e-5 * values[0]
+                step = u[:, kept] @ v[kept] if self.orthogonal else p.grad.sign()
+                norm = p.norm()
+                p.sub_(group["lr"] * norm * step / step.norm())
+                p.mul_(norm / p.norm())
+
+
+class MuonH(OnSpheres):
+    pass
+
+
+class AdamH(OnSpheres):
+    orthogonal = False
+
+
+@pytest.mark.parametrize("kind, optimizer", [(MuonH, "muonh"), (AdamH, "adamh")])
+def test_audits_of_optimizers_on_spheres(kind: type[OnSpheres], optimizer: str) -> None:
+    """With the plan's groups, at other depths and widths; and without the plan."""
+    batch = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))  # of a fixed rank
+    family = tpt.plan(Net, base=dict(depth=4), optimizer=optimizer, data="fixed")
+    found = tpt.audit(family, family.trainer(kind, lr=1e-3), depth_key="depth", widths=(32, 128), width_key="n",
+                      batch=batch)
+    assert found.ok, str(found)
+
+    def written(model: nn.Module) -> OnSpheres:
+        inside = {True: [], False: []}
+        for name, parameter in model.named_parameters():
+            inside["layers" in name and parameter.dim() == 2].append(parameter)
+        return kind([{"params": parameters, "sphere": there} for there, parameters in inside.items()], lr=1e-3)
+
+    without = tpt.audit(Net, written, depth_key="depth", recipe="depth-mup", widths=(32, 128), width_key="n",
+                        batch=batch)
+    said = str(without)
+    assert not without.ok and "update, power of the depth" in said and "update, power of the width" in said
