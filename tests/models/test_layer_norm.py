@@ -60,7 +60,7 @@ def test_at_infinite_width_and_depth_a_centered_stream_is_a_stream(phi: str, blo
 def test_collocation_meets_common_draws_whose_means_are_their_own() -> None:
     net = tp.ResNet("relu", "mlp", norm="layer")
     solved = tp.train(net, TASK, OPT, SCALE, tp.oo)
-    sampled = tp.train(net, TASK, OPT, SCALE, tp.oo, method=tp.methods.CommonDraws(tolerance=0.004, budget=1e7))
+    sampled = tp.train(net, TASK, OPT, SCALE, tp.oo, method=tp.methods.CommonDraws(tolerance=0.004, budget=8e7))
     apart = np.abs(solved.outputs - sampled.outputs)
     assert np.all(apart < 4 * sampled.standard_error + sampled.bias_bound + 1e-9)
     assert np.max(sampled.standard_error) < 0.004
