@@ -80,7 +80,7 @@ def require_free(optimizer: Any) -> None:
     """Raise ``NotCovered`` for weights that are brought back to their spheres, of which no decay takes anything."""
     if on_sphere(optimizer):
         raise NotCovered(f"optimizer: got {short(optimizer)}, whose weights keep their norms: a decay takes nothing of "
-                         "them, and what many steps there add up to is not known; expected sphere=False")
+                         "them; expected sphere=False")
 
 
 def _overlap(optimizer: Any) -> str:

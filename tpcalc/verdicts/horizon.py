@@ -13,6 +13,7 @@ from .._shown import Short, Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
 from ..horizon.batches import BATCH, DECAY, HALF, SIGNAL, STEPS, WIDTH, BatchStep, batch_step
+from ..horizon.transfer_rule import ABOVE, BELOW
 from ..optimizers.sgd import on_sphere
 from ..orders import Affine, Region
 from ..orders.pieces import divided, pieces
@@ -100,7 +101,7 @@ class HorizonVerdict(Tabled, Short):
         given = [self.step.rank, self.step.critical, self.drift - self.window, self.noise - self.window * HALF]
         for part, found in pieces([*given, *self.windows.values()], region, letters):
             rank, critical, drift, noise, *windows = found
-            width = "" if self.step.rank == 0 else "above the width" if rank == -self.step.seen else "below the width"
+            width = "" if self.step.rank == 0 else ABOVE if rank == -self.step.seen else BELOW
             for above, batch in divided(part, Affine.of(critical, letters)):
                 for kind, window, inside in _least(dict(zip(self.windows, windows)), batch, letters):
                     total = sp.expand(drift + window), sp.expand(noise + window * HALF)
