@@ -191,7 +191,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
     "cauchy_differences": {"depths": "growing"}, "convergence": {"depths": "growing"},
-    "transfer": {"scalings": "scale", "learning_rates": "rising", "probe_targets": "optional matrix"},
+    "transfer": {"scalings": "scale", "learning_rates": "rising", "probe_targets": "optional matrix",
+                 "widths": "optional depths"},
     "WidthOrDepth.best": {"budget": "positive"},
     "tasks.digits": {"batch": "whole"}, "tasks.text": {"batch": "whole", "positions": "whole"},
     "methods.LongCollocation": {"tolerance": "positive", "rows": "whole"},
@@ -348,6 +349,7 @@ def instances() -> dict[str, Any]:
         "StepCheck": tp.check_steps(equations(), {"T": 2, "L": 2}, {"xi": [1.0, 0.5], "y": [1.0, 0.5]})[0],
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "HorizonSweep": SWEEP, "HorizonFit": SWEEP.fit(),
+        "WidthTransfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), np.geomspace(0.01, 4, 12), widths=[64]),
         "WidthOrDepth": tp.studies.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
         "DepthwiseScaling": tp.theory.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not "
                                                                                       "finite", step=3),

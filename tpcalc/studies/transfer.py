@@ -37,6 +37,7 @@ from .convergence import Slope, fit_order
 from .horizon_sweep import HorizonSweep
 from .jobs import FinishedJobs, Progress, run_jobs
 from .optimum import Optimum, grid_optimum
+from .width_transfer import WidthTransfer, width_transfer
 
 Point = tuple[int, int, int]
 
@@ -163,20 +164,25 @@ class Transfer(Tabled, Short):
 def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = ..., resume: Value = ...,
              progress: Progress | None = ..., probe_targets: ArrayLike | None = ..., method: str | Method = ...,
-             width: Number = ...) -> Transfer: ...
+             width: Number = ..., widths: None = ...) -> Transfer: ...
 
 
 @overload
 def transfer(net: ResNet, task: Sequence[Task], opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = ..., resume: Value = ...,
              progress: Progress | None = ..., probe_targets: ArrayLike | None = ..., method: str | Method = ...,
-             width: Number = ...) -> HorizonSweep: ...
+             width: Number = ..., widths: None = ...) -> HorizonSweep: ...
+
+
+@overload
+def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
+             depths: Sequence[Value], learning_rates: ArrayLike, *, widths: Sequence[int]) -> WidthTransfer: ...
 
 
 def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
              progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
-             width: Number = sp.oo) -> Transfer | HorizonSweep:
+             width: Number = sp.oo, widths: Sequence[int] | None = None) -> Transfer | HorizonSweep | WidthTransfer:
     """Train at every scaling, depth and learning rate, and find how far the best learning rate moves with depth.
 
     Every network and optimizer, by every method that takes all of the trainings.
@@ -204,13 +210,17 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     probe_targets:
         (m, d_out): the loss is then that of the task's probes. Without, it is the loss of the last step's batch. Both
         are means, before the last step's update: of a network updated ``task.steps - 1`` times.
+    widths:
+        whole numbers: how far the best rate moves with the width instead, at one scaling and every depth, from the
+        expansion in 1/n, where it is known (``run.fluctuations.bias``): linear networks of one matrix a block by a
+        tp.SGD. The rates then bracket the best one, and options of sweeps are refused.
     method, width:
         as in ``tp.train``, for all trainings. Sampled methods take the same seed everywhere: losses have their errors
         (``run.error_estimate`` of a single training), optima have errors of that size over the curvature.
 
     Returns
     -------
-    Transfer
+    Transfer, or with ``widths`` a ``tp.studies.WidthTransfer``
         a training that blows up is a point at infinity; a scaling without a limit has no losses at tp.oo, and
         ``reasons`` says why (of nonlinear networks where tp.oo is among the depths).
 
@@ -224,6 +234,9 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     (1, 2)
     """
     if isinstance(task, (list, tuple)):
+        if widths is not None:
+            raise ValueError(f"task: got {len(task)} tasks beside widths, at which nothing is swept; expected one tp.Task")
+
         def of(one: Task, told: Progress | None) -> Transfer:
             return transfer(net, one, opt, scalings, depths, learning_rates, executor, resume, told, probe_targets,
                             method, width)
@@ -241,6 +254,17 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     rates = _checks.finite_array("learning_rates", learning_rates)
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"learning_rates: got {_checks.short(learning_rates)}; expected growing positive numbers")
+    if widths is not None:
+        given = {"executor": executor, "resume": resume, "progress": progress, "probe_targets": probe_targets,
+                 "method": None if method == "auto" else method, "width": None if width is sp.oo else width,
+                 "scalings": None if len(scales) == 1 else scalings}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(f"{name}: got {_checks.short(value)} beside widths, at which nothing is swept; "
+                                 f"expected {'one scaling' if name == 'scalings' else 'nothing'}")
+        wide = _checks.sizes("widths", widths)
+        return width_transfer([Problem(net, task, opt, scales[0], sp.oo if size is None else size) for size in sizes],
+                              rates, wide)
     problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
                 for scale in scales]
     if not is_dataclass(opt):

@@ -1,0 +1,117 @@
+"""How the best learning rate moves with the width: against minima of expected losses, and sweeps of plain networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import tpcalc as tp
+
+RATES = np.geomspace(0.01, 3, 24)
+ONE = (np.array([[1, 0.8]] * 2), np.array([[1, 0.2]] * 2))
+TWO = (np.array([[1, 0.8], [-0.6, 0.5], [1, 0.8]]), np.array([[1, 0.2], [0.3, -0.4], [1, 0.2]]))
+
+
+def task_of(data: tuple[np.ndarray, np.ndarray]) -> tp.Task:
+    return tp.Task(*(one[..., None] for one in data))
+
+
+@pytest.mark.parametrize("data, net, scale, depth", [
+    (ONE, tp.ResNet(), tp.DepthScaling(), 4), (TWO, tp.ResNet(), tp.DepthScaling(), tp.oo),
+    (TWO, tp.ResNet(train_embedding_readout=True), tp.DepthScaling(0.75, 0.25), 4)], ids=["one", "oo", "trained"])
+def test_minima_of_expected_losses(data: Any, net: tp.ResNet, scale: tp.DepthScaling, depth: Any) -> None:
+    """What ``at_width`` says of outputs is a loss, whose minimum at a large width is found by itself."""
+    task, width = task_of(data), 10**4
+    found = tp.transfer(net, task, tp.SGD(1.0), scale, [depth], RATES, widths=[64, width])
+
+    def expected(log_rate: float) -> float:
+        at = tp.train(net, task, tp.SGD(float(np.exp(log_rate))), scale, depth).at_width(width)
+        return float(np.mean((at.mean[-1] - task.targets[-1]) ** 2 + at.std[-1] ** 2) / 2)
+
+    start = np.log(found.optimum[0, 1])
+    best = minimize_scalar(expected, bounds=(start - 0.02, start + 0.02), method="bounded", options={"xatol": 1e-8})
+    assert np.exp(best.x) / found.learning_rate[0] - 1 == pytest.approx(found.drift[0] / width, rel=0.02)
+    assert best.fun == pytest.approx(found.loss[0] + found.excess[0] / width, rel=1e-4)
+    others = expected(start + 0.01) + expected(start - 0.01) - 2 * expected(start)
+    assert others / 1e-4 == pytest.approx(found.curvature[0], rel=0.01)
+    assert found.cost[0, 1, 0] == pytest.approx(
+        found.curvature[0] / 2 * (found.drift[0] * (1 / 64 - 1 / width)) ** 2, rel=1e-12)
+    assert found.cost[0, 0, 0] == 0 and len(found.rows) == 2 and "optimum" in found.table()
+
+
+def test_other_losses_take_their_second_derivative() -> None:
+    """Logistic: against a mean over Gaussian outputs of the mean and deviation at a width."""
+    task = tp.Task([1, -0.8, 1, 0.7], [1, -1, -1, 1], "logistic")
+    found = tp.transfer(tp.ResNet(), task, tp.SGD(1.0), tp.DepthScaling(), [3], np.geomspace(0.1, 10, 12), widths=[500])
+    run = tp.train(tp.ResNet(), task, tp.SGD(float(found.learning_rate[0])), tp.DepthScaling(), 3)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    at = run.at_width(10**5)
+    f = at.mean[-1, 0, 0] + nodes * at.std[-1, 0, 0]
+    mean = weights @ np.logaddexp(0, -task.targets[-1, 0, 0] * f) / weights.sum()
+    assert 10**5 * (mean - found.loss[0]) == pytest.approx(found.excess[0], rel=1e-3)
+
+
+def plain_losses(seed: int, width: int, depth: int, scale: tp.DepthScaling, data: Any, rates: np.ndarray, trained: bool
+                 ) -> list[float]:
+    """Losses of the last step of one linear network, at every rate from the same start, matrices by their products."""
+    rng, (inputs, targets) = np.random.default_rng([seed, width]), data
+    first, last = rng.standard_normal((2, width))
+    start = rng.standard_normal((depth, width, width)) / np.sqrt(width)
+    eps, g, batch = depth**-float(scale.alpha), depth**-float(scale.gamma), inputs.shape[1]
+    found = []
+    for rate in rates:
+        u, v, moves = first.copy(), last.copy(), [list[tuple[np.ndarray, np.ndarray]]() for _ in range(depth)]
+        for xi, y in zip(inputs, targets):
+            stream = [np.outer(u, xi)]
+            for l in range(depth):
+                x = stream[-1]
+                stream.append(x + eps * (start[l] @ x - sum(d @ (z.T @ x) for d, z in moves[l])))
+            f = v @ stream[-1] / width
+            back, added = np.outer(v, f - y), []
+            for l in reversed(range(depth)):
+                added.append((l, back * rate * g / width / batch, stream[l]))
+                back = back + eps * (start[l].T @ back - sum(z @ (d.T @ back) for d, z in moves[l]))
+            for l, d, z in added:
+                moves[l].append((d, z))
+            if trained:
+                u, v = u - rate * back @ xi / batch, v - rate * stream[-1] @ (f - y) / batch
+        found.append(float(np.mean((f - y) ** 2) / 2))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net, scale, width, seeds", [
+    (tp.ResNet(), tp.DepthScaling(), 64, 3000),
+    (tp.ResNet(train_embedding_readout=True), tp.DepthScaling(0.75, 0.25), 48, 3000)], ids=["frozen", "trained"])
+def test_sweeps_of_plain_networks(net: tp.ResNet, scale: tp.DepthScaling, width: int, seeds: int) -> None:
+    """The rate at which their mean loss is least is the computed one, and not that of infinite width."""
+    found = tp.transfer(net, task_of(ONE), tp.SGD(1.0), scale, [4], RATES, widths=[width])
+    shifts = np.linspace(-0.15, 0.15, 5)
+    losses = np.array([plain_losses(seed, width, 4, scale, ONE, found.optimum[0, 0] * np.exp(shifts),
+                                    net.train_embedding_readout) for seed in range(seeds)])
+
+    def least(curve: np.ndarray) -> float:
+        roots = np.polynomial.Polynomial.fit(shifts, curve, 3).deriv().roots()
+        return float(min(roots.real, key=abs))
+
+    parts = [least(np.delete(losses, np.arange(k, seeds, 20), axis=0).mean(axis=0)) for k in range(20)]
+    shift, error = least(losses.mean(axis=0)), float(np.std(parts) * np.sqrt(19))
+    assert abs(shift) < 3 * error
+    assert abs(shift - np.log(found.learning_rate[0] / found.optimum[0, 0])) > 3.5 * error
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"opt": tp.Muon(0.3)}, "widths: got some with Muon"),
+    ({"net": tp.ResNet("tanh")}, "the drift of the best rate with the width takes"),
+    ({"learning_rates": [0.01, 0.02, 0.04]}, "at an end of them"),
+    ({"method": "particles"}, "method: got 'particles' beside widths"), ({"width": 64}, "width: got 64 beside widths"),
+    ({"scalings": [tp.DepthScaling(), tp.DepthScaling(1, 0)]}, "scalings: got .* expected one scaling"),
+    ({"widths": [0]}, "widths"), ({"progress": print}, "progress: got .* beside widths")], ids=str)
+def test_refused(change: dict[str, Any], message: str) -> None:
+    given = {"net": tp.ResNet(), "task": task_of(ONE), "opt": tp.SGD(1.0), "scalings": tp.DepthScaling(), "depths": [4],
+             "learning_rates": RATES, "widths": [64], **change}
+    with pytest.raises(ValueError, match=message):
+        tp.transfer(**given)
