@@ -1,10 +1,10 @@
-"""Outputs of real networks of one width where no expansion in 1/n is known: several are drawn and trained."""
+"""Outputs of real networks of a width where no expansion in 1/n is known: networks of it, or of others, are drawn."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..errors import Divergence, NotCovered
 from ..interpreters.lowered_conditioned import conditioned
 from ..interpreters.training import Training, dense_run, placed
 from ..optimizers.sgd import on_sphere
+from ..optimizers.updates import kind_of_updates
 from ..scaling import Parametrization
 from ..training.problem import Problem
 from .fluctuations import OutputsAtWidth
@@ -26,6 +27,7 @@ class DrawnAtWidth(OutputsAtWidth):
     mean, of its shape; warning: how large it is at most."""
 
     seeds: int
+    known_error: np.ndarray | None = None  # where networks of other widths were drawn
 
     @classmethod
     def of(cls, outputs: np.ndarray, width: int, also: str = "") -> DrawnAtWidth:
@@ -38,7 +40,7 @@ class DrawnAtWidth(OutputsAtWidth):
 
     @property
     def error(self) -> np.ndarray:
-        return np.asarray(self.std / np.sqrt(self.seeds))
+        return np.asarray(self.std / np.sqrt(self.seeds)) if self.known_error is None else self.known_error
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,72 @@ class NetworksOfWidth:
         return job.outputs(run.series("f"))
 
 
+ORDERS = 2  # of 1/n, where networks of as many widths are drawn
+
+
+def extrapolated_to_width(problem: Problem, limit: np.ndarray, limit_error: float, width: int, widths: Sequence[int],
+                          probes: bool, seeds: int | None, executor: Any, progress: Callable[[int, int], None] | None
+                          ) -> DrawnAtWidth:
+    """The mean and deviation at a width of networks drawn at ``widths``, in powers of 1/n from the limit on.
+
+    Of every seed the coordinates of a narrower network are drawn as the first of a wider one; the mean is linear in
+    what they give, so that its error is that of a mean over seeds, and that of the limit. Raises ``NotCovered`` where
+    no power is derived.
+    """
+    known = _sizes("widths", widths)
+    _require_powers(problem)
+    found = [drawn_outputs(problem, one, probes, seeds, executor, progress) for one in known]
+    n, orders = np.array(known, dtype=float), min(ORDERS, len(known))
+    weights = np.sqrt(n)[:, None]  # networks of width n differ by n^(-1/2)
+    powers = n[:, None] ** -np.arange(1.0, orders + 1)
+    at = (float(width) ** -np.arange(1.0, orders + 1)) @ np.linalg.pinv(weights * powers) * weights.ravel()
+    means = limit + np.tensordot(at, np.array(found) - limit, 1)
+    variances = np.array([n_one * np.var(one, axis=0, ddof=1) for n_one, one in zip(n, found)])
+    constant = n[:, None] ** -np.arange(float(orders))
+    at = (float(width) ** -np.arange(float(orders))) @ np.linalg.pinv(constant)
+    std = np.sqrt(np.maximum(np.tensordot(at, variances, 1), 0.0) / width)
+    error = np.hypot(np.std(means, axis=0, ddof=1) / np.sqrt(len(means)), limit_error)
+    series = "1/n" if orders == 1 else "1/n and 1/n^2"
+    result = DrawnAtWidth(np.mean(means, axis=0), std, f"extrapolated from {len(means)} networks of each of the widths "
+                          f"{', '.join(map(str, known))}, in {series}: {_reason(problem)}; the error of the mean is at "
+                          f"most {error.max():.2g}")
+    result.seeds, result.known_error = len(means), error
+    return result
+
+
+def _sizes(name: str, widths: Sequence[int]) -> list[int]:
+    return [int(one) for one in _checks.sizes(name, widths) if one is not None]
+
+
+def _require_powers(problem: Problem) -> None:
+    linear = kind_of_updates(problem.opt) == "linear"
+    if not linear and not (problem.net.zero_readout and problem.task.steps <= 2):
+        raise NotCovered(f"widths: got some with {_checks.short(problem.opt)}, whose updates see the fluctuation of "
+                         "outputs; the way to the limit is then no power of 1/n below some ten crossover widths; "
+                         "expected a tp.SGD, one update of a network with zero_readout=True, or seeds alone")
+    if not problem.is_mup:
+        raise NotCovered(f"widths: got some with {_checks.short(problem.scale)}; powers of 1/n are derived for muP in "
+                         "width; expected it, or seeds alone")
+
+
+def _reason(problem: Problem) -> str:
+    """Why the mean is a series in 1/n, and where it begins late."""
+    attention = [one for one in problem.net.chooses]
+    what = "outputs are functions of averages over n coordinates"
+    return what if not attention else (f"{what}, and over n / {attention[0].head_dim} heads, whose tails are heavy, so "
+                                       "that later powers count early")
+
+
 def drawn_at_width(problem: Problem, width: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
                    progress: Callable[[int, int], None] | None = None, also: str = "") -> DrawnAtWidth:
     """Train ``seeds`` networks (32 where None is said) of a width; also: what the warning says besides. Raises
     ``ValueError`` for fewer than 2, and at infinite depth."""
+    return DrawnAtWidth.of(drawn_outputs(problem, width, probes, seeds, executor, progress), width, also)
+
+
+def drawn_outputs(problem: Problem, width: int, probes: bool, seeds: int | None, executor: Any,
+                  progress: Callable[[int, int], None] | None) -> np.ndarray:
+    """Outputs, or those of probes, by seed."""
     seeds = SEEDS if seeds is None else _checks.whole_number("seeds", seeds, 2)
     if problem.layers is None:
         raise NotCovered(f"at_width: got {_checks.short(problem.net)} by {_checks.short(problem.opt)} at depth=tp.oo; "
@@ -76,4 +140,4 @@ def drawn_at_width(problem: Problem, width: int, probes: bool = False, seeds: in
     job = NetworksOfWidth(Training(problem.net, problem.task, problem.opt, scale, problem.layers), width,
                           on_sphere(problem.opt) or not problem.is_mup)
     found = list(results_in_order(executor, job.outputs, range(seeds), progress))
-    return DrawnAtWidth.of(np.array([one[int(probes)] for one in found]), width, also)
+    return np.array([one[int(probes)] for one in found])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, Protocol, Sequence
 
 import numpy as np
 import sympy as sp
@@ -20,7 +20,7 @@ from ..optimizers import SGD
 from ..data import Sequences, Task
 from ..training.problem import Problem
 from ..finite_width.crossover import FirstUpdate
-from ..finite_width.drawn_networks import drawn_at_width
+from ..finite_width.drawn_networks import drawn_at_width, extrapolated_to_width
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 from .sphere import Sphere
 
@@ -340,7 +340,8 @@ class Run:
         return FirstUpdate(self.problem, self.limit)
 
     def at_width(self, n: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
-                 progress: Callable[[int, int], None] | None = None) -> OutputsAtWidth:
+                 progress: Callable[[int, int], None] | None = None, widths: Sequence[int] | None = None
+                 ) -> OutputsAtWidth:
         """Mean and standard deviation over initializations of the outputs of real networks of width n, and a warning.
 
         A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
@@ -357,6 +358,10 @@ class Run:
         less than ten crossover widths, ``.error`` has the standard error output by output. executor: for these;
         progress: called with (networks done, seeds).
 
+        widths: others, of which networks are drawn instead, with common draws, to tell a mean at n that is nearer to
+        the limit than networks of width n can say: in the powers 1/n (and 1/n^2 of two or more), from this run's
+        outputs on. For updates by tp.SGD, and one update of networks with zero_readout; elsewhere no power is derived.
+
         Raises ``ValueError`` as ``fluctuations``, for widths that the network cannot have, for fewer than 2 seeds, and
         for networks to be drawn at infinite depth; ``Divergence`` where one of them blows up.
 
@@ -371,6 +376,8 @@ class Run:
         self.problem.net.require_width(width)
         if probes and self.probe_outputs is None:
             raise ValueError("probes: got True for a run whose task has none; expected False, or tp.Task(probes=...)")
+        if widths is not None:
+            return self._extrapolated(width, probes, seeds, executor, progress, widths)
         linear, asked = isinstance(self.problem.opt, SGD), any(one is not None for one in (seeds, executor, progress))
         if linear and self.exact and seeds is None and not self.problem.net.zero_readout:
             for name, given in (("executor", executor), ("progress", progress)):
@@ -385,6 +392,19 @@ class Run:
                 if self.depth is None:
                     raise
         return drawn_at_width(self.problem, width, probes, seeds, executor, progress, self._below_crossover(width))
+
+    def _extrapolated(self, width: int, probes: bool, seeds: int | None, executor: Any,
+                      progress: Callable[[int, int], None] | None, widths: Sequence[int]) -> OutputsAtWidth:
+        """From networks of other widths."""
+        if self.width is not None:
+            raise NotCovered(f"widths: got {_checks.short(widths)} for a run of width {self.width}; means are told "
+                             "from the limit on; expected a run of infinite width")
+        for one in _checks.sizes("widths", widths):
+            self.problem.net.require_width(int(one or 1))
+        outputs = self.probe_outputs if probes else self.outputs
+        assert outputs is not None
+        return extrapolated_to_width(self.problem, outputs, self.error_estimate, width, widths, probes, seeds,
+                                     executor, progress)
 
     def _expanded(self, width: int, probes: bool) -> OutputsAtWidth:
         """By the expansion in 1/n."""

@@ -44,9 +44,8 @@ class WidthTransfer(Tabled, Short):
     logarithm of the rate.
 
     >>> import tpcalc as tp
-    >>> task = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5])
-    >>> found = tp.transfer(tp.ResNet(), task, tp.SGD(1.0), tp.DepthScaling(), [4], [0.05, 0.1, 0.2, 0.4],
-    ...                     widths=[128, 1024])
+    >>> task = tp.Task([1, 1], [1, 1])
+    >>> found = tp.transfer(tp.ResNet(), task, tp.SGD(1.0), tp.DepthScaling(), [4], [0.2, 0.5, 1.0], widths=[64, 256])
     >>> found.optimum.shape, found.cost.shape
     ((1, 2), (1, 2, 2))
     """
