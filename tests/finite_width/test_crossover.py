@@ -164,7 +164,8 @@ def test_several_outputs_are_drawn() -> None:
 
 @pytest.mark.parametrize("opt, message", [
     (tp.Clipped(tp.SGD(0.3), 0.1), "a clipped update follows the size"),
-    (tp.Adam(0.3, eps=0.5), "follow the size of gradients in part")], ids=str)
+    (tp.Shampoo(0.3), "in a way that is not known"),
+    (tp.Adam(0.3, eps=0.01), "follow the size of gradients in part")], ids=str)
 def test_refused_optimizers(opt: Any, message: str) -> None:
     run = tp.train(tp.ResNet("tanh"), tp.Task([1, 0.8], [1, -0.7]), opt, SCALE, 2, method=FEW)
     with pytest.raises(tp.NotCovered, match=message):
@@ -172,11 +173,41 @@ def test_refused_optimizers(opt: Any, message: str) -> None:
     assert run.at_width(8).seeds == 32
 
 
+def test_one_step_has_deviations_alone() -> None:
+    run = tp.train(tp.ResNet(), tp.Task([1.0], [1.0]), tp.Muon(0.3), SCALE, 2)
+    at = run.at_width(100)
+    assert run.crossover_width.shape == (0,) and at.mean.tolist() == [[[0.0]]]
+    assert at.std.ravel() == pytest.approx([np.sqrt(growth(2) / 100)])
+
+
+def test_schedules_take_their_first_rate() -> None:
+    tasks = [tp.Task(*(np.array([one] * steps) for one in PAIR)) for steps in (2, 3)]
+    plain, scheduled = (tp.train(tp.ResNet(), task, tp.Muon(rate), SCALE, 2) for task, rate in zip(
+        tasks, (0.3, (0.3, 0.1, 0.2))))
+    assert scheduled.crossover_width[0] == pytest.approx(plain.crossover_width[0], rel=1e-9)
+    assert "crossover width" in scheduled.at_width(16, seeds=2).warning
+
+
+def test_the_way_to_the_limit_is_told() -> None:
+    """1/n and why, or that none is derived."""
+    linear = tp.train(tp.ResNet("tanh"), TWO, tp.SGD(0.3), SCALE, 2, method=FEW).at_width(8, seeds=2)
+    assert "it meets the limit like 1/n: outputs are functions of averages over n coordinates" in linear.warning
+    part = tp.train(tp.ResNet("tanh"), TWO, tp.Adam(0.3, eps=0.5), SCALE, 2, method=FEW).at_width(8, seeds=2)
+    assert "no power of 1/n is derived: updates by Adam" in part.warning
+    muon = tp.train(tp.ResNet(), TWO, tp.Muon(0.3), SCALE, 2)
+    assert "no power of 1/n is derived" in muon.at_width(400, seeds=2).warning
+    assert "the limit says little below" in muon.at_width(40, seeds=2).warning
+
+
 def test_refused(tmp_path: Any) -> None:
     run = tp.train(tp.ResNet(), TWO, tp.Muon(0.3), SCALE, 2)
     run.save(tmp_path / "run.npz")
     with pytest.raises(tp.NotCovered, match="expected tp.train"):
         tp.Run.load(tmp_path / "run.npz").crossover_width
+    deep = tp.train(tp.ResNet("tanh"), TWO, tp.NormalizedSGD(0.3), SCALE, tp.oo,
+                    method=tp.methods.CommonDraws(tolerance=1.0, samples=512))
+    with pytest.raises(tp.NotCovered, match="at depth=tp.oo, which samples several depths"):
+        deep.crossover_width
     tied = tp.train(tp.Transformer(tied=True), tp.Sequences([[[[1], [-0.5]]]] * 2, [[[1, 2]]] * 2), tp.SignSGD(0.1),
                     SCALE, 1, method=FEW)
     with pytest.raises(tp.NotCovered, match="no fluctuation"):

@@ -14,7 +14,7 @@ Source: [tpcalc/finite_width].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Callable, Protocol
 
@@ -29,6 +29,7 @@ from ..errors import Divergence, NotCovered
 from ..interpreters.lowered_particles import particles
 from ..interpreters.training import Training, placed
 from ..optimizers import SGD
+from ..optimizers.sign_ambiguity import follows_size
 from ..optimizers.updates import kind_of_updates, unclipped
 from ..training.problem import Problem
 from ..training.visits import Way
@@ -37,9 +38,9 @@ from .half_circle import Arc, arcs_of, mean_over
 
 SMALL_RATE = 1e-4  # of the steps that a tangent kernel is read off; what is left out is of second order in it
 SETTLED = 1e-3     # what a direction of length one changes by when an iteration has settled
-MOST = 50          # iterations
+MOST = 20          # iterations
 SLOPE = 1e-5       # of central differences
-DEGREE = 1e-4      # what twice the loss derivative may change an update by, over the update
+DEGREE = 1e-4      # what twice a gradient of order one may change an update by, over the update
 NONE = 1e-9        # of the largest, below which a direction is none
 RESOLVED = 1e-3    # of the largest output: what a mean may be off by
 FAR = 10           # times the crossover width: from there on nothing is said
@@ -106,11 +107,11 @@ class FirstUpdate:
         if not self.problem.is_mup:
             raise NotCovered(f"scale: got {_checks.short(self.problem.scale)}; the crossover in width is known where "
                              "first outputs are of order n^(-1/2); expected muP in width")
-        once, error = self._at_infinite_width
-        twice, _ = self._moved(2 * self.first_chi)
-        if np.max(np.abs(twice - once)) > max(DEGREE * np.max(np.abs(once)), error):
-            raise NotCovered(f"opt: got {_checks.short(opt)}, whose updates follow the size of gradients in part; the "
-                             "crossover in width is known of updates that do not, as with eps=0, and of a tp.SGD")
+        part = None if kind_of_updates(opt) == "spectral" else follows_size(opt)
+        if part is None or part > DEGREE:
+            raise NotCovered(f"opt: got {_checks.short(opt)}, whose updates follow the size of gradients in part, or "
+                             "in a way that is not known; the crossover in width is known of updates that do not, as "
+                             "with eps=0, and of a tp.SGD")
 
     @cached_property
     def covariance(self) -> np.ndarray:
@@ -158,8 +159,13 @@ class FirstUpdate:
         after those of the batch; and how far they may be off."""
         task, opt = self.problem.task, self.problem.opt
         if isinstance(opt.lr, tuple):
-            opt = replace(opt, lr=opt.lr[:2])  # type: ignore[type-var, arg-type]
-        found = self.limit(self._trained(list(task.inputs[:2]), [-chi, task.targets[1]], opt, task.probes))
+            if not is_dataclass(opt):
+                raise NotCovered(f"opt: got {_checks.short(opt)} with a schedule; the crossover in width is known of "
+                                 "optimizers that are dataclasses, whose lr can be replaced")
+            opt = replace(opt, lr=(opt.lr * 2)[:2])  # type: ignore[arg-type]
+        after = min(1, task.steps - 1)
+        found = self.limit(self._trained([task.inputs[0], task.inputs[after]], [-chi, task.targets[after]], opt,
+                                         task.probes))
         probes = [] if found.probe_outputs is None else [found.probe_outputs[1].ravel()]
         return np.concatenate([found.outputs[1].ravel(), *probes]), found.error_estimate
 

@@ -76,7 +76,11 @@ def extrapolated_to_width(problem: Problem, limit: np.ndarray, limit_error: floa
     no power is derived.
     """
     known = _sizes("widths", widths)
-    _require_powers(problem)
+    refusal = refusal_of_powers(problem)
+    if refusal is not None:
+        raise NotCovered(f"widths: got {_checks.short(widths)}; {refusal}, and the way to the limit is no power of 1/n "
+                         "that is derived; expected a tp.SGD, one update of a network with zero_readout=True, or seeds "
+                         "alone")
     found = [drawn_outputs(problem, one, probes, seeds, executor, progress) for one in known]
     n, orders = np.array(known, dtype=float), min(ORDERS, len(known))
     weights = np.sqrt(n)[:, None]  # networks of width n differ by n^(-1/2)
@@ -88,10 +92,10 @@ def extrapolated_to_width(problem: Problem, limit: np.ndarray, limit_error: floa
     at = (float(width) ** -np.arange(float(orders))) @ np.linalg.pinv(constant)
     std = np.sqrt(np.maximum(np.tensordot(at, variances, 1), 0.0) / width)
     error = np.hypot(np.std(means, axis=0, ddof=1) / np.sqrt(len(means)), limit_error)
-    series = "1/n" if orders == 1 else "1/n and 1/n^2"
+    series, sizes = "1/n" if orders == 1 else "1/n and 1/n^2", ", ".join(map(str, known))
     result = DrawnAtWidth(np.mean(means, axis=0), std, f"extrapolated from {len(means)} networks of each of the widths "
-                          f"{', '.join(map(str, known))}, in {series}: {_reason(problem)}; the error of the mean is at "
-                          f"most {error.max():.2g}")
+                          f"{sizes}, in {series}: {reason_of_powers(problem)}; the error of the mean is at most "
+                          f"{error.max():.2g}")
     result.seeds, result.known_error = len(means), error
     return result
 
@@ -100,20 +104,19 @@ def _sizes(name: str, widths: Sequence[int]) -> list[int]:
     return [int(one) for one in _checks.sizes(name, widths) if one is not None]
 
 
-def _require_powers(problem: Problem) -> None:
+def refusal_of_powers(problem: Problem) -> str | None:
+    """Why the mean is no series in 1/n that is derived, or None where it is one."""
     linear = kind_of_updates(problem.opt) == "linear"
     if not linear and not (problem.net.zero_readout and problem.task.steps <= 2):
-        raise NotCovered(f"widths: got some with {_checks.short(problem.opt)}, whose updates see the fluctuation of "
-                         "outputs; the way to the limit is then no power of 1/n below some ten crossover widths; "
-                         "expected a tp.SGD, one update of a network with zero_readout=True, or seeds alone")
+        return f"updates by {_checks.short(problem.opt)} see the fluctuation of outputs, and not their mean alone"
     if not problem.is_mup:
-        raise NotCovered(f"widths: got some with {_checks.short(problem.scale)}; powers of 1/n are derived for muP in "
-                         "width; expected it, or seeds alone")
+        return f"{_checks.short(problem.scale)} is not muP in width"
+    return None
 
 
-def _reason(problem: Problem) -> str:
+def reason_of_powers(problem: Problem) -> str:
     """Why the mean is a series in 1/n, and where it begins late."""
-    attention = [one for one in problem.net.chooses]
+    attention = problem.net.chooses
     what = "outputs are functions of averages over n coordinates"
     return what if not attention else (f"{what}, and over n / {attention[0].head_dim} heads, whose tails are heavy, so "
                                        "that later powers count early")

@@ -1,4 +1,4 @@
-"""Updates that the sign of a gradient decides which vanishes: of rounding, or of a fluctuation."""
+"""Updates that the sign of a gradient decides, which may vanish: of rounding, or of a fluctuation."""
 
 from __future__ import annotations
 
@@ -60,3 +60,19 @@ def depends_on_sign(opt: Optimizer, size: float, remembered: int | None = None) 
         return float(opt.direction(gradient, t).subs(t, remembered or 0).doit())
 
     return abs(moved(1) - moved(-1))
+
+
+def follows_size(opt: Optimizer) -> float | None:
+    """How much of the first update changes where its gradient, of order one, doubles: 0 where it has a direction alone;
+    None where that is not known.
+
+    >>> import tpcalc as tp
+    >>> [round(follows_size(opt), 3) for opt in (tp.SGD(), tp.SignSGD(), tp.Muon(), tp.Adam(eps=1))]
+    [1.0, 0.0, 0.0, 0.333]
+    """
+    if isinstance(opt, (Muon, NormalizedSGD)):
+        return 0.0
+    if isinstance(opt, SGD):
+        return 1.0
+    once, twice = (opt.direction(lambda k: sp.Float(size), t).subs(t, 0).doit() for size in (1.0, 2.0))
+    return float(abs(twice - once) / abs(once)) if once.is_number and twice.is_number and once != 0 else None

@@ -20,7 +20,8 @@ from ..optimizers import SGD
 from ..data import Sequences, Task
 from ..training.problem import Problem
 from ..finite_width.crossover import FirstUpdate
-from ..finite_width.drawn_networks import drawn_at_width, extrapolated_to_width
+from ..finite_width.drawn_networks import (drawn_at_width, extrapolated_to_width, reason_of_powers,
+                                           refusal_of_powers)
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 from .sphere import Sphere
 
@@ -337,6 +338,9 @@ class Run:
         if self.limit is None:
             raise NotCovered("crossover_width: got a run that was loaded, or that tp.train has not returned; expected "
                              "tp.train(run.problem), which trains again")
+        if self.depth is None and not self.exact:
+            raise NotCovered(f"crossover_width: got a run by method={self.method!r} at depth=tp.oo, which samples "
+                             "several depths; there it is known of exact runs; expected a finite depth")
         return FirstUpdate(self.problem, self.limit)
 
     def at_width(self, n: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
@@ -391,7 +395,7 @@ class Run:
             except NotCovered:
                 if self.depth is None:
                     raise
-        return drawn_at_width(self.problem, width, probes, seeds, executor, progress, self._below_crossover(width))
+        return drawn_at_width(self.problem, width, probes, seeds, executor, progress, self._way_to_limit(width))
 
     def _extrapolated(self, width: int, probes: bool, seeds: int | None, executor: Any,
                       progress: Callable[[int, int], None] | None, widths: Sequence[int]) -> OutputsAtWidth:
@@ -417,12 +421,16 @@ class Run:
             drawn = "; with seeds networks of the width are drawn" if real else ""
             raise NotCovered(f"{unknown}{drawn}") from None
 
-    def _below_crossover(self, width: int) -> str:
-        """What is said of networks not far above the crossover width, "" where it is not known."""
+    def _way_to_limit(self, width: int) -> str:
+        """In which power of 1/n the mean meets the limit, and why, or that it does not."""
+        reason = refusal_of_powers(self.problem)
+        if reason is None:
+            return f"; it meets the limit like 1/n: {reason_of_powers(self.problem)}"
         try:
-            return self._first_update.warning(width) if self.task.steps > 1 else ""
+            below = self._first_update.warning(width) if self.task.steps > 1 else ""
         except (NotCovered, Divergence):
-            return ""
+            below = ""
+        return below or f"; no power of 1/n is derived: {reason}"
 
     def initial_weights(self) -> dict[str, np.ndarray]:
         """{family: array} of what a dense network started from: drawn again from its seed, or copies of those given.
