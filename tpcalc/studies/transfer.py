@@ -235,7 +235,7 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     """
     if isinstance(task, (list, tuple)):
         if widths is not None:
-            raise ValueError(f"task: got {len(task)} tasks beside widths, at which nothing is swept; expected one tp.Task")
+            raise ValueError(f"task: got {len(task)} tasks beside widths, at which nothing is swept; expected one")
 
         def of(one: Task, told: Progress | None) -> Transfer:
             return transfer(net, one, opt, scalings, depths, learning_rates, executor, resume, told, probe_targets,
