@@ -178,6 +178,53 @@ def test_gates_that_are_not_understood_are_refused_where_experts_grow() -> None:
         tpt.plan(lambda **sizes: Model(**sizes), BASE, {**BASE, "E": 16}, optimizer="muon-original")
 
 
+WIDE = dict(depth=1, n=64, m=32, E=8, k=2)
+LAST_STEPS = {"R": "layers.0.router.weight", "W1": "layers.0.up", "W2": "layers.0.down"}
+
+
+def changes(sizes: dict[str, int], plan: Any, seed: int) -> dict[str, float]:
+    """By how much the third step of each matrix changes logits, of routers, and what experts make; and how large that
+    is before it, "y"."""
+    torch.manual_seed(seed)
+    model = Model(**sizes)
+    groups: Any = model.parameters() if plan is None else plan.apply_(model).parameters()
+    groups = groups if plan is None else plan.groups(model, lr=1e-3, eps=1e-14)
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, eps=1e-14, weight_decay=0)
+    words = torch.randint(0, WORDS, (16, 17), generator=torch.Generator().manual_seed(seed))
+    before: dict[str, Tensor] = {}
+    for _ in range(3):
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        optimizer.zero_grad()
+        F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten()).backward()
+        optimizer.step()
+    after = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(before)
+    with torch.no_grad():
+        x, layer = model.norms[0](model.embed(words[:, :-1])), model.layers[0]
+        found = {"y": layer(x)}
+        for name, own in LAST_STEPS.items():
+            made = layer.router if name == "R" else layer
+            model.load_state_dict(before)
+            first = made(x)
+            model.load_state_dict({**before, own: after[own]})
+            found[name] = made(x) - first
+    return {name: float(one.square().mean().sqrt()) for name, one in found.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grown", [dict(n=2, m=2), dict(k=4, E=4, m=0.25), dict(n=4, m=2, E=4, k=2)], ids=str)
+def test_updates_are_as_large_with_the_plan(grown: dict[str, float]) -> None:
+    """Of every matrix; without it they are not. Finer experts are as large with it, and half as large without."""
+    target = {**WIDE, **{name: int(WIDE[name] * factor) for name, factor in grown.items()}}
+    plan = tpt.plan(lambda **sizes: Model(**sizes), WIDE, target)
+    small, planned, plain = ([changes(sizes, one, seed) for seed in range(4)] for sizes, one in (
+        (WIDE, None), (target, plan), (target, None)))
+    with_it, without = ({name: math.prod(a[name] / b[name] for a, b in zip(found, small))**0.25 for name in small[0]}
+                        for found in (planned, plain))
+    assert all(0.75 < ratio < 1.35 for ratio in with_it.values()), with_it
+    assert max(abs(math.log(ratio)) for ratio in without.values()) > math.log(1.8), without
+
+
 def configuration(kind: str) -> tuple[Callable[..., Any], dict[str, str]]:
     """A small configuration of transformers, and its names of sizes."""
     transformers = pytest.importorskip("transformers")
@@ -212,3 +259,18 @@ def test_models_of_transformers_have_the_table(kind: str, optimizer: str) -> Non
         assert any("convention A" in note for note in plan.notes)
         assert plan.entry("model.layers.1.mlp.experts.down_proj").factor("init") == pytest.approx(
             math.sqrt(grown.get("k", 1) / grown.get("m", 1)))
+
+
+def test_large_targets_say_how_many_act() -> None:
+    """Without values: what is chosen is read up to where the forward pass asks for one; layers without experts stay."""
+    transformers = pytest.importorskip("transformers")
+    small = dict(hidden_size=64, moe_intermediate_size=32, intermediate_size=128, num_hidden_layers=6, vocab_size=64,
+                 num_attention_heads=4, num_key_value_heads=4, n_routed_experts=16, num_experts_per_tok=2, n_group=4,
+                 topk_group=2, q_lora_rank=32, kv_lora_rank=16, first_k_dense_replace=3)
+    large = dict(small, hidden_size=1024, moe_intermediate_size=512, intermediate_size=2048, num_hidden_layers=9,
+                 num_attention_heads=64, num_key_value_heads=64, num_experts_per_tok=8, n_routed_experts=64)
+    plan = tpt.plan(*(transformers.DeepseekV3Config(**sizes) for sizes in (small, large)))
+    down, query = (plan.entry(f"model.layers.8.{name}") for name in (
+        "mlp.experts.down_proj", "self_attn.q_a_proj.weight"))
+    assert (down.growth["k"], down.growth["E"], down.growth["L"]) == (4, 4, 1.5) == (4, 4, query.growth["L"])
+    assert not any("without values" in note for note in plan.notes)

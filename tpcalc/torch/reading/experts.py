@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Iterator, Mapping
+from typing import Any, Iterator, Mapping
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from ...errors import NotCovered
 from ...groups.roles import FREE, OF_ALL, SHARES
+from ..streams import run_on
+from .building import Config, Make, NumbersHaveValues, batch_for, on_meta
 from .kinds_of_ops import BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS, SUMS
 from .matching import Growth
 from .network import RecordedNetwork
 from .roles import Role
-from .tape import Op
+from .tape import Op, in_evaluation
 from .uses import Use
 
 CHOICES = frozenset("topk sort argmax".split())
 UNKNOWN = "not known"  # of gates
 BETWEEN = MOVES | BOUNDED | SUMS | PRODUCTS  # a router's product and the choice
 BOUNDS = frozenset("clamp clamp_min maximum".split())
-TARGET_UNREAD = ("{}: the target's forward pass does not run without values, so that how many experts act there is not "
-                 "read; the plan takes as many as act in the base")
+TARGET_UNREAD = ("the target's forward pass does not run without values, so that how many of {} experts act there is "
+                 "not read; the plan takes as many as act in the base")
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,10 @@ def without_experts(network: RecordedNetwork, growth: Mapping[str, Growth]) -> d
 
 
 def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNetwork | None,
-                 names: Mapping[str, str], growth: Mapping[str, Growth], unread: bool) -> tuple[list[Role], list[str]]:
-    """Roles with the growth of experts and of active ones, and sentences on what is not read. unread: whether there is
-    a target whose operations are not known.
+                 names: Mapping[str, str], growth: Mapping[str, Growth], unread: Mapping[int, int] | None
+                 ) -> tuple[list[Role], list[str]]:
+    """Roles with the growth of experts and of active ones, and sentences on what is not read. unread: where the target
+    does not run without values, what ``choices_before_a_value`` found.
 
     Raises ``NotCovered`` where these grow, and the operation that chooses does not say how many, or what makes gates is
     not understood.
@@ -123,8 +130,12 @@ def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNet
         experts = 1.0 if grown is None else grown[choice.axis]
         twin = there.get(twins.get(choice.router, ""))
         active = 1.0
-        if unread and role.name == choice.router:
-            notes.append(TARGET_UNREAD.format(choice.router))
+        if unread is not None:
+            count = round(network.tape.shapes[choice.router][choice.axis] * experts)
+            if choice.active and count in unread:
+                active = unread[count] / choice.active
+            else:
+                notes.append(TARGET_UNREAD.format(count))
         if twin is not None and choice.active and twin.active:
             active = twin.active / choice.active
         elif twin is not None and (choice.active, twin.active) != (None, None):
@@ -190,3 +201,32 @@ def _is_total(network: RecordedNetwork, number: int) -> bool:
     while op is not None and op.name in (MOVES | SUMS | BOUNDS) - {"sum"}:
         op = next((network.tape.maker(one) for one in network.graph.signals(op)), None)
     return op is not None and op.name == "sum"
+
+
+class _Choosing(TorchDispatchMode):  # type: ignore[misc]
+    """Notes how many are chosen of how many, by ``topk``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[int, int] = {}
+
+    def __torch_dispatch__(self, call: Any, types: object, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> object:
+        given = kwargs or {}
+        if call._schema.name == "aten::topk":
+            self.found[args[0].shape[-1]] = int(given["k"] if "k" in given else args[1])
+        return call(*args, **given)
+
+
+def choices_before_a_value(make: Make, config: Config, batch: object) -> dict[int, int]:
+    """How many are chosen of how many, in a forward pass without values, up to where it asks for one."""
+    model = on_meta(make, config)
+    taken = batch_for(model) if batch is None else batch
+    taken = tree_map(lambda one: one.to("meta") if isinstance(one, torch.Tensor) else one, taken)
+    choosing = _Choosing()
+    try:
+        with torch.device("meta"), NumbersHaveValues(), torch.no_grad(), choosing:
+            run_on(in_evaluation(model), taken)
+    except Exception:  # the user's own code, on data without values
+        pass
+    return choosing.found

@@ -22,7 +22,7 @@ AS_WRITTEN = ("{}: gates are shares whose sum does not know how many experts act
 ROUTER = ("{}: its learning rate has the power of the depth of hidden matrices, at which it is stable; whether it may "
           "be larger, where experts are wider than the model is deep, is not known")
 FEW = ("{}: learning rates by gradient descent, and eps, go with how many experts there are over how many act, as "
-       "where a batch has many more words than there are experts; with few words they do not")
+       "where gradients of all words that an expert acts on add up; where words move it one by one they do not")
 UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
 
 

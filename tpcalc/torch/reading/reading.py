@@ -21,7 +21,7 @@ from .building import Config, Make, NotRun, is_small, network_of, on_meta
 from .claims import Claim, claims_of, require
 from .constants import after, grown, in_front, on_itself
 from .branch_end import BranchEnd
-from .experts import with_experts, without_experts
+from .experts import choices_before_a_value, with_experts, without_experts
 from .kinds_of_ops import ATTENTIONS
 from .layers import extras, layers
 from .matching import nearest_name, counters, growths, matched, starred
@@ -184,13 +184,13 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
         other, names, shapes = _target(make, target, network, batch)
     growth = growths(names, network.tape.shapes, shapes)
     found = _reading(network, other, names, shapes, growth, dict(roles or {}),
-                     target is not None and other is None)
+                     None if target is None or other is not None else choices_before_a_value(make, target, batch))
     return replace(found, _record=partial(network_of, make, base, batch))
 
 
 def _reading(network: RecordedNetwork, other: RecordedNetwork | None, names: dict[str, str],
              shapes: Mapping[str, Shape], growth: dict[str, tuple[float, ...]], given: dict[str, str],
-             unread: bool) -> Reading:
+             unread: Mapping[int, int] | None) -> Reading:
     inside = layers(network, other)
     widths = without_experts(network, growth)
     found, unsaid = with_experts(RoleFinder(network, inside, extras(network, inside, other), widths).roles(), network,
@@ -250,10 +250,10 @@ def _depths(network: RecordedNetwork, other: RecordedNetwork | None, inside: lis
         return [(len(one), len(two)) for one, two in zip(inside, there)]
     found, copies = [], Counter(names.values())
     for stream in network.streams:
-        own = [use.parameter for branch in stream.branches if branch.index in inside[stream.index]
-               for use in branch.uses]
-        total = sum(copies[name] for name in set(own))
-        found.append((len(inside[stream.index]), round(len(inside[stream.index]) * total / max(1, len(set(own))))))
+        own = [{use.parameter for use in branch.uses} for branch in stream.branches
+               if branch.index in inside[stream.index]]
+        total = sum(sum(copies[name] for name in names) / max(1, len(names)) for names in own)
+        found.append((len(inside[stream.index]), round(total)))
     return found
 
 
