@@ -32,6 +32,7 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/_checks.py _exactly": "likewise, as an exact one",
     "tpcalc/_checks.py asked": "a function of the user's",
     "tpcalc/torch/reading/building.py network_of": "a model of the user's, on a batch that nobody asked it to take",
+    "tpcalc/torch/reading/experts.py choices_before_a_value": "likewise, without values",
     "tpcalc/torch/configurations.py configuration_of": "a file of the user's",
     "tpcalc/torch/configurations.py _said": "a configuration of another library, of settings that may not do for one",
     "tpcalc/derivations/mathml.py _element": "the converter's errors for formulas that are not well formed",

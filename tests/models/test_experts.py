@@ -121,6 +121,21 @@ def test_particles_are_wide_networks(options: dict) -> None:
     assert np.all(np.abs(found.mean(axis=0) - limit.outputs) < 3.5 * error)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [tp.MoE(2, gate="sigmoid", shared=1), tp.MoE(expert_dim=2, share=HALF, balance=0.3)],
+                         ids=["fixed", "growing"])
+def test_particles_are_wide_networks_beside_attention(block: tp.MoE) -> None:
+    one = tp.Transformer(head_dim=2, positions=2, phi="tanh", mlp=block)
+    rng = np.random.default_rng(3)
+    task = tp.Sequences(rng.standard_normal((3, 1, 2, 1)), rng.standard_normal((3, 1, 2)))
+    limit = tp.train(one, task, tp.SGD(0.3), SCALE, 3)
+    found = np.array([tp.train(one, task, tp.SGD(0.3), SCALE, 3, 256, method=tp.methods.Dense(seed=seed)).outputs
+                      for seed in range(64)])
+    error = found.std(axis=0, ddof=1) / 8 + limit.error_estimate + 1 / 256
+    assert np.all(np.abs(found.mean(axis=0) - limit.outputs) < 3.5 * error)
+    assert np.abs(limit.outputs[2]).max() > 0.1
+
+
 def test_experts_learn_the_same_at_infinite_width() -> None:
     """Softmax gives routers no gradient there; sigmoids move together."""
     data = {"xi": [1, 0.8, -0.6, 0.9], "y": [1, -0.7, 0.5, 0.3]}

@@ -199,6 +199,16 @@ def test_infinite_depth_is_exact_where_all_are_active_and_knows_no_size() -> Non
     np.testing.assert_allclose(deep.outputs, groups.outputs, rtol=0, atol=deep.error_estimate + 0.003)
 
 
+@pytest.mark.slow
+def test_infinite_depth_beside_attention_is_that_of_deep_networks() -> None:
+    one = tp.Transformer(head_dim=2, positions=2, phi="tanh", mlp=tp.MoE(expert_dim=2))
+    task = tp.Sequences(np.array([[[[1.0], [-0.5]]], [[[0.8], [0.6]]]]), np.array([[[1.0, -0.7]], [[0.5, 0.2]]]))
+    limit = tp.train(one, task, tp.SGD(0.2), SCALE, tp.oo)
+    deep = tp.train(one, task, tp.SGD(0.2), SCALE, 64, method=tp.methods.Particles(samples=4096, batches=8))
+    assert limit.method == "common_draws" and limit.error_estimate < 0.02 < np.abs(limit.outputs[1]).max()
+    np.testing.assert_allclose(deep.outputs, limit.outputs, rtol=0, atol=limit.error_estimate + deep.error_estimate)
+
+
 def sums(b: tp.Branch) -> sp.Expr:
     s = b.let("s", HeadSum(b.let("h", MatVec(b.weights("W1"), b.x)), 2))
     return MatVec(b.weights("W2"), b.let("z", b.phi(s)))

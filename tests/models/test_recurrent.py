@@ -152,9 +152,10 @@ def test_readings_of_real_networks_agree(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_infinite_depth_is_that_of_deep_networks() -> None:
-    """By common draws, of a state whose means are known to be finite."""
-    one = net("of_matrices", 2, mlp=None)
+@pytest.mark.parametrize("kind", ["of_matrices", "decays"])
+def test_infinite_depth_is_that_of_deep_networks(kind: str) -> None:
+    """By common draws, of states whose means are known to be finite: logistic functions are bounded."""
+    one = net(kind, 2, mlp=None)
     task = tp.Sequences(np.array([[[[1.0], [-0.5]]], [[[0.8], [0.6]]]]), np.array([[[1.0, -0.7]], [[0.5, 0.2]]]))
     limit = tp.train(one, task, tp.SGD(0.2), SCALE, tp.oo)
     assert limit.method == "common_draws"

@@ -161,7 +161,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
                "matrices": "nothing", "mlp_ratio": "nothing", **OPTIONS},
     "MoE": {"experts": "whole", "active": "optional whole", "gate": "optional word", "shared": "whole or 0",
             "phi": "optional activation", "init": "word", "router": "word", "expert": "block",
-            "expert_dim": "optional nothing", "share": "nothing"},
+            "expert_dim": "optional nothing", "share": "nothing", "balance": "optional nothing"},
     "Skip": {"keep": "nonzero", "inject": "real", "learned": "flag"},
     "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},

@@ -63,6 +63,13 @@ def _bounded(_: object, b: Branch) -> sp.Expr:
     return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(v)))
 
 
+def _is_above_a_number(value: sp.Expr) -> bool:
+    """Is it a number above 0, and exponentials of vectors besides?"""
+    number, rest = value.as_independent(Member, as_Add=True)
+    terms = [term.as_independent(Member, as_Add=False) for term in sp.Add.make_args(rest)]
+    return bool(number.is_positive) and all(factor.is_positive and isinstance(one, sp.exp) for factor, one in terms)
+
+
 @dataclass
 class _SublayerStatements:
     """name: of the sublayer; made: names of vectors that were made of products, ends: what it adds to the stream;
@@ -76,8 +83,8 @@ class _SublayerStatements:
     def refusal(self, what: str) -> NotCovered:
         return NotCovered(f"net: got the sublayer {self.name}, with {what}; expected at depth=tp.oo are sublayers "
                           "that begin and end with matrices, each of which multiplies one vector, and have between "
-                          "them sums, products, whole powers, sums over heads and positions, and "
-                          f"{', '.join(f.__name__ for f in SLOW)}")
+                          "them sums, products, whole powers, sums over heads and positions, 1/(1 + exp(x)), "
+                          f"and {', '.join(f.__name__ for f in SLOW)}")
 
     def read(self, block: Block, net: Transformer) -> Branch:
         """Read all that the sublayer writes; raises ``ValueError`` naming what has no rule."""
@@ -124,6 +131,8 @@ class _SublayerStatements:
 
     @_grows_slowly.register(sp.Pow)
     def _power(self, value: sp.Pow) -> None:
+        if value.exp.is_Integer and value.exp < 0 and _is_above_a_number(value.base):
+            return  # bounded, as logistic functions are
         if not (value.exp.is_Integer and value.exp > 0):
             raise self.refusal(f"{value}, for which no rule says that its means are finite")
         self.grows_slowly(value.base)

@@ -86,12 +86,12 @@ def stacks(network: RecordedNetwork, found: Mapping[str, Choice]) -> dict[str, C
         choice = branches.get(network.place(use))
         if choice is None or use.how != "matrix" or use.parameter in found or use.op.name in CONVOLUTIONS:
             continue
-        if len(network.tape.shapes[use.parameter]) == 3 or choice.use.op.index in _behind(network, use):
+        if len(network.tape.shapes[use.parameter]) == 3 or choice.use.op.index in _reads_from(network, use):
             own[use.parameter] = choice
     return own
 
 
-def _behind(network: RecordedNetwork, use: Use) -> set[int]:
+def _reads_from(network: RecordedNetwork, use: Use) -> set[int]:
     """Operations that what a matrix acts on depends on, in its branch."""
     on_stream = {number for stream in network.streams for number in stream.path.values}
     return set().union(*(network.graph.cone(number, on_stream) for number in network.graph.activations(use.op)
