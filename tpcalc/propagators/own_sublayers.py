@@ -82,7 +82,7 @@ class _SublayerStatements:
 
     def refusal(self, what: str) -> NotCovered:
         return NotCovered(f"net: got the sublayer {self.name}, with {what}; expected at depth=tp.oo are sublayers "
-                          "that begin and end with matrices, each of which multiplies one vector, and have between "
+                          "that begin and end with matrices, each times one vector, and have between "
                           "them sums, products, whole powers, sums over heads and positions, 1/(1 + exp(x)), "
                           f"and {', '.join(f.__name__ for f in SLOW)}")
 
