@@ -160,6 +160,25 @@ def test_experts_that_are_modules_have_the_powers_of_stacks() -> None:
             "init", "lr", "eps")])
 
 
+def test_what_chooses_positions_is_no_router() -> None:
+    """Scores of words, by a matrix of 4 rows, of which the best words are kept."""
+    class Kept(nn.Module):
+        def __init__(self, n: int, m: int, E: int, k: int) -> None:
+            super().__init__()
+            self.scores, self.value, self.out = (nn.Linear(n, size, bias=False) for size in (4, n, n))
+            self.k = k
+
+        def forward(self, x: Tensor) -> Tensor:
+            best = self.scores(x).sum(-1).topk(self.k, dim=-1)[1]
+            mask = torch.zeros(x.shape[:2], dtype=x.dtype).scatter(1, best, 1.0)
+            return self.out(F.gelu(self.value(x * mask[..., None])))
+
+    plan = tpt.plan(lambda **sizes: Model(**sizes, block=Kept), BASE, {**BASE, "depth": 4}, roles={
+        "layers.*.scores.weight": "fixed matrix"})
+    assert [plan.entry(f"layers.0.{name}.weight").parameter.role for name in ("value", "out")] == [
+        "hidden", "branch output"]
+
+
 def test_gates_that_are_not_understood_are_refused_where_experts_grow() -> None:
     class Odd(MoE):
         def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:

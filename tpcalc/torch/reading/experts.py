@@ -41,15 +41,16 @@ class Choice:
 
 
 def choices(network: RecordedNetwork) -> dict[str, Choice]:
-    """Routers, by name, with what they choose: matrices of branches that a choice by size reads, with no other product
-    in between."""
+    """Routers, by name, with what they choose: matrices of branches whose outputs a choice by size is among, with no other
+    product in between."""
     found = {}
     for use in network.uses:
         axes = [axis for axis in use.fan_out if axis is not None]
         if use.how != "matrix" or use.op.name in CONVOLUTIONS or len(axes) != 1 or network.place(use).part != "branch":
             continue
-        ops = _chosen_by(network, use)
-        if ops:
+        count = network.tape.shapes[use.parameter][axes[0]]
+        ops = [op for op in _chosen_by(network, use) if network.tape.shape(op.inputs[0])[-1:] == (count,)]
+        if ops:  # others choose positions, or groups of experts
             found[use.parameter] = Choice(use.parameter, axes[0], _count(network, ops[-1]), use, ops[-1])
     return found
 
