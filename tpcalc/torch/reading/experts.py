@@ -41,7 +41,7 @@ class Choice:
 
 
 def choices(network: RecordedNetwork) -> dict[str, Choice]:
-    """Routers, by name, with what they choose: matrices of branches among whose outputs something chooses, with no other
+    """Routers, by name, with what they choose: matrices of branches among whose outputs is chosen, with no other
     product in between."""
     found = {}
     for use in network.uses:
