@@ -192,6 +192,13 @@ def test_an_interruption_loses_nothing_that_is_finished(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 6
 
 
+def test_more_points_of_a_parabola_say_the_same() -> None:
+    """The polynomial through four or five of its points has leading coefficients that are round-off."""
+    rates = 2.0 ** np.arange(-10, -2)
+    skews = [grid_optimum(rates, 1 + np.log(rates / best) ** 2).skew for best in np.geomspace(0.0021, 0.06, 200)]
+    assert np.all(np.abs(skews) < 1e-6)
+
+
 def test_optimum_of_a_parabola_and_at_the_ends() -> None:
     rates = np.array([0.1, 0.3, 0.7, 2.0, 5.0])
     loss = 2 + 3 * np.log(rates / 0.5) ** 2

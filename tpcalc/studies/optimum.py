@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-REAL = 1e-9  # imaginary parts that are round-off
+REAL = 1e-9  # imaginary parts, and shares of the largest coefficient, that are round-off
 
 
 @dataclass(frozen=True)
@@ -57,5 +57,7 @@ def _further(location: np.ndarray, losses: np.ndarray, known: np.ndarray, best: 
         return math.nan
     curve = np.polynomial.Polynomial.fit(location[low:high], losses[low:high], high - low - 1)
     ends = location[[best - 1, best + 1]]
-    found = [root.real for root in curve.deriv().roots() if abs(root.imag) < REAL and ends[0] < root.real < ends[1]]
+    slope = curve.deriv()
+    slope = slope.trim(REAL * np.abs(slope.coef).max())  # roots far out, of leading round-off, cost others their digits
+    found = [root.real for root in slope.roots() if abs(root.imag) < REAL and ends[0] < root.real < ends[1]]
     return float(min([*found, *ends], key=curve))
