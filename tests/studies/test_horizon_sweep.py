@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,34 @@ def test_what_does_not_decide_is_refused() -> None:
     for losses in (good.losses[:, :3], np.full((6, 22), np.nan)):
         with pytest.raises(ValueError, match="losses: got"):
             HorizonSweep(good.batch_sizes, good.steps, GRID, losses)
+
+
+@pytest.mark.parametrize("step, loss", (
+    (2, lambda off: np.exp(off) - off), (4, lambda off: np.exp(off) - off),  # steeper where rates are too large
+    (2, lambda off: np.where(off > 0.5, np.inf, off**2))))  # and diverged, next to the best one
+def test_errors_have_what_the_grid_leaves_open(step: int, loss: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Seeds that all but agree say nothing of where on the grid the best rate is."""
+    rng, off = np.random.default_rng(0), []
+    grid = float(step) ** np.arange(-14 // (step // 2), 8)
+    for _ in range(40):
+        start = 4 * 2 ** rng.uniform(-1, 1)
+        losses = [loss(np.log(grid)[:, None] - np.log(start * b**0.5 * (b * t) ** -0.4) + 0.005 * rng.normal(size=3))
+                  for b, t in SIZES]
+        try:
+            found = HorizonSweep(*zip(*SIZES), grid, losses).fit()
+            off.append(abs(found.x - 0.4) / found.x_error)
+        except tp.NotCovered as refusal:
+            assert "does not decide" in str(refusal)
+    assert len(off) > 20 and np.mean(np.array(off) < 2) > 0.95
+
+
+@pytest.mark.parametrize("losses", (np.inf, 1.0))
+def test_seeds_without_a_least_loss_are_refused(losses: float) -> None:
+    good = swept(0.5, 0.4, 0.02, 4)
+    found = good.losses.copy()
+    found[2, :, 1] = losses
+    with pytest.raises(tp.NotCovered, match="at batch size 16 and 4096 steps a seed has no least loss"):
+        HorizonSweep(good.batch_sizes, good.steps, GRID, found).fit()
+    found[2, 0, 1] = -np.inf
+    with pytest.raises(ValueError, match="losses: got -inf; expected"):
+        HorizonSweep(good.batch_sizes, good.steps, GRID, found)

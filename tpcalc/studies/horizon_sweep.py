@@ -13,7 +13,7 @@ from .. import _checks
 from .._shown import Short, Tabled, text_table
 from .._types import Fields
 from ..errors import NotCovered
-from .optimum import grid_optimum
+from .optimum import Optimum, grid_optimum
 
 WIDEST = 0.125  # standard error beyond which a power is not taken for known: 1/2 is then not told from 1/4
 SETTINGS = ("rate", "decay")
@@ -78,17 +78,23 @@ class HorizonSweep(Tabled, Short):
         if len(sizes[1]) != len(sizes[0]) or found.ndim != 3 or found.shape[:2] != shape or not found.shape[2]:
             raise ValueError(f"losses: got shape {np.shape(losses)} for {len(sizes[0])} batch sizes, {len(sizes[1])} "
                              f"numbers of steps and {len(grid)} values; expected (k, r) or (k, r, seeds)")
-        if np.isnan(found).any() or (found == -np.inf).any():
-            raise ValueError("losses: got NaN; expected numbers, or infinity where training diverged")
+        wrong = found[np.isnan(found) | (found == -np.inf)]
+        if len(wrong):
+            raise ValueError(f"losses: got {wrong[0]}; expected numbers, or infinity where training diverged")
         for name, value in (("batch_sizes", sizes[0]), ("steps", sizes[1]), ("values", grid), ("losses", found),
                             ("setting", _checks.choice("setting", setting, SETTINGS))):
             object.__setattr__(self, name, value)
 
     @cached_property
+    def _found(self) -> np.ndarray:
+        """(k, seeds) of ``Optimum``."""
+        return np.vectorize(lambda curve: grid_optimum(self.values, curve), otypes=[Optimum], signature="(r)->()")(
+            np.swapaxes(self.losses, 1, 2))
+
+    @cached_property
     def _optima(self) -> np.ndarray:
         """(k, seeds): logarithms of the best values, NaN where there is none inside of the grid."""
-        found = [[grid_optimum(self.values, curve) for curve in rows.T] for rows in self.losses]
-        return np.array([[np.log(one.value) if one.bracketed else np.nan for one in row] for row in found])
+        return np.array([[np.log(one.value) if one.bracketed else np.nan for one in row] for row in self._found])
 
     @cached_property
     def optimum(self) -> np.ndarray:
@@ -97,7 +103,7 @@ class HorizonSweep(Tabled, Short):
 
     @cached_property
     def error(self) -> np.ndarray:
-        """(k,): the standard error of its logarithm, NaN of one seed."""
+        """(k,): the standard error of its logarithm over seeds, NaN of one."""
         seeds = self.losses.shape[2]
         if seeds == 1:
             return np.full(len(self.steps), np.nan)
@@ -117,7 +123,9 @@ class HorizonSweep(Tabled, Short):
         """x, or of a sweep over decays u, from best values at several numbers of steps, a constant for each batch size.
 
         Errors are those of seeds, taken together, and larger by as much as best values are further from powers than
-        they allow; with one seed they are of that distance alone.
+        they allow; with one seed they are of that distance alone. Besides they have what the grid leaves open: how far
+        the next points on both sides of the least loss would move the power, and a step over the root of 12 where
+        there are none, or a training next to the best one diverged.
 
         Parameters
         ----------
@@ -140,9 +148,12 @@ class HorizonSweep(Tabled, Short):
         outside = np.flatnonzero(used & np.isnan(self.optimum))
         if len(outside):
             k = outside[0]
-            raise NotCovered(f"{self.setting}: at batch size {self.batch_sizes[k]} and {self.steps[k]} steps the least "
-                             f"loss of a seed is at the end of the grid, {self.values[0]:g} to {self.values[-1]:g}; "
-                             "expected a wider grid")
+            where = f"{self.setting}: at batch size {self.batch_sizes[k]} and {self.steps[k]} steps"
+            if any(np.isnan(one.value) for one in self._found[k]):
+                raise NotCovered(f"{where} a seed has no least loss: all trainings diverged, or have one loss; "
+                                 "expected other values")
+            raise NotCovered(f"{where} the least loss of a seed is at the end of the grid, {self.values[0]:g} to "
+                             f"{self.values[-1]:g}; expected a wider grid")
         steps = self._slope(used, self.batch_sizes, self.steps)
         batch = self._slope(used, self.batch_sizes * self.steps, self.batch_sizes)
         if steps is None:
@@ -176,7 +187,13 @@ class HorizonSweep(Tabled, Short):
             variance.append(self._optima[used].var(1, ddof=1).mean() / seeds)
         if not variance:
             return float(found[0]), float("inf")
-        return float(found[0]), float(np.sqrt(max(variance) * np.linalg.inv(design.T @ design)[0, 0]))
+        weights = np.linalg.pinv(design)[0]  # of best values in the slope
+        skew = np.vectorize(lambda one: one.skew, otypes=[float])(self._found[rows])
+        blind = np.isnan(skew)
+        moved = np.where(blind, 0.0, skew).mean(1)
+        rounded = blind.mean(1) * np.diff(np.log(self.values)).max() / 12**0.5  # uniform within a step of the grid
+        return float(found[0]), float(np.sqrt(max(variance) * np.sum(weights**2) + (weights @ moved) ** 2
+                                              + np.sum((weights * rounded) ** 2)))
 
 
 def _range(batches: object) -> tuple[int, int]:
