@@ -46,6 +46,10 @@ def test_muon_has_a_region_a_matrix() -> None:
         factors("muon", horizon=dict(batch_size=(32, 128), steps=(400, 100)), data="width")
     with pytest.raises(tp.NotCovered, match="data: needed for h.*fc.weight, whose rate moves with the batch"):
         factors("muon", horizon=dict(batch_size=(8, 32), u=1), x=0.3)
+    for batches, why in ((128, 128), "64 in the base and 256 in the target: Muon's rate moves"), (
+            (128, 512), "64 in the base and 256 in the target: Muon's rate goes with the batch over the width"):
+        with pytest.raises(tp.NotCovered, match=why):
+            factors("muon", target=shapes(2, 256), horizon=dict(batch_size=batches, u=1), x=0.3, data="width")
 
 
 def test_what_data_decide_is_asked_for_where_it_is_needed() -> None:
@@ -107,6 +111,18 @@ def test_groups_of_spheres_do_not_decay(optimizer: str) -> None:
     assert {(group["sphere"], group["weight_decay"] > 0) for group in groups} == {
         (True, False), (False, True), (False, False)}
     assert ("use_muon" in groups[0]) == (optimizer == "muonh")
+
+
+def test_relative_rates_below_the_width_make_the_steps_of_muon() -> None:
+    """A batch has as many directions as samples, and the norm of a step is the root of that many singular values."""
+    for (first, second), width in ((2, 8), 64), ((2, 2), 256), ((2, 8), 256):
+        given = dict(target=shapes(2, width), data="width",
+                     horizon=dict(batch_size=(first, second), steps=(100 * second, 100 * first)))
+        assert factors("muon", **given)[0] == 1
+        factor = factors("muonh", **given)[0]
+        sizes = [np.mean([moved(n, rank, rate, False, seed) for seed in range(8)])
+                 for n, rank, rate in ((64, first, 0.01), (width, second, 0.01 * factor))]
+        assert abs(sizes[1] / sizes[0] - 1) < 0.15
 
 
 def moved(n: int, rank: int, rate: float, signs: bool, seed: int) -> float:

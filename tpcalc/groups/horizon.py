@@ -22,7 +22,9 @@ ALLOWED = ("batch_size", "steps", "u")
 BATCHES, LENGTH = "B", "T"
 DATA = ("fixed", "width")
 SPHERES = {"muonh": Muon(sphere=True), "adamh": Adam(sphere=True)}
+HALF = sp.Rational(1, 2)
 WHY = "{} steps of {} samples in the place of {} of {}: {}"
+RELATIVE = "a batch of fewer samples than the width makes steps of as many directions, of r^(1/2) of a step of rank 1"
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,12 @@ def with_horizon(plan: P, horizon: PlanHorizon | None) -> P:
     """The plan with powers of batch size B and steps T in rates and decays; what is known of them in its notes.
 
     Raises ``NotCovered`` where x, u or ``data`` are needed and were not given, for SOAP, and for Muon between two
-    batches of which one is below the least dimension of a matrix and one above.
+    batches of which one is below the least dimension of a matrix and one above, or both above one that grows.
     """
     if horizon is None:
         return plan
+    from ..horizon.transfer_rule import BELOW
+    from .plan import PowerStep
     entries, said = [], dict[str, None]()
     for entry in plan.entries:
         rule, where = _rule(plan.optimizer, entry, horizon)
@@ -108,9 +112,12 @@ def with_horizon(plan: P, horizon: PlanHorizon | None) -> P:
         decays = region.decay is not None and entry.parameter.is_matrix and plan.optimizer not in ("adam", "adafactor")
         powers = Powers(lr=horizon.powers("rate", region.rate), decay=horizon.powers(
             "decay", region.decay) if decays and region.decay is not None else None)
-        step = _step(horizon, where, powers)
+        steps = [_step(horizon, where, powers)]
+        if where == BELOW and on_spheres(plan.optimizer):  # the rule's rate is that of singular values
+            wide = {"n": -HALF} if "n" in entry.growth else {}  # a plan without batches takes the rank to grow
+            steps.append(PowerStep(RELATIVE, "", Powers(lr={BATCHES: HALF, **wide})))
         growth = {BATCHES: float(horizon.batch), LENGTH: float(horizon.length)}
-        entries.append(replace(entry, steps=(*entry.steps, step), growth=Frozen({**entry.growth, **growth})))
+        entries.append(replace(entry, steps=(*entry.steps, *steps), growth=Frozen({**entry.growth, **growth})))
         said.update(dict.fromkeys(rule.assumptions))
     return replace(plan, entries=tuple(entries), notes=(*plan.notes, f"batch and steps: {'; '.join(said)}"))
 
@@ -139,11 +146,25 @@ def _rule(optimizer: str, entry: PlanEntry, horizon: PlanHorizon) -> tuple[Trans
                          "width, so that a batch has as many as it has samples, or tokens")
     if horizon.data == "fixed":
         return rule, ABOVE
-    least = min(entry.parameter.shape)
-    if max(horizon.batch_size) <= least:
+    least = _least(entry)
+    if all(size <= width for size, width in zip(horizon.batch_size, least)):
         return rule, BELOW
-    if min(horizon.batch_size) >= least:
+    above = all(size >= width for size, width in zip(horizon.batch_size, least))
+    if above and least[0] == least[1]:
         return rule, ABOVE
+    if above:
+        raise NotCovered(f"horizon: got batch sizes {horizon.batch_size[0]} and {horizon.batch_size[1]}, above the "
+                         f"least dimension of {pattern}, {least[0]} in the base and {least[1]} in the target: Muon's "
+                         "rate goes with the batch over the width there, and how noise goes with the width is not known; "
+                         "expected batches below it, or one width")
+    wide = str(least[1]) if least[0] == least[1] else f"{least[0]} in the base and {least[1]} in the target"
     raise NotCovered(f"horizon: got batch sizes {horizon.batch_size[0]} and {horizon.batch_size[1]} with {pattern}, "
-                     f"whose least dimension is {least}: Muon's rate moves like B^0 below and B^(1/2) above it, and "
-                     f"what it does in between is not known; expected two batches below {least} or two above")
+                     f"whose least dimension is {wide}: Muon's rate moves like B^0 below and B^(1/2) above it, and "
+                     f"what it does in between is not known; expected two batches below {wide} or two above")
+
+
+def _least(entry: PlanEntry) -> tuple[int, int]:
+    """The least dimension of a matrix in base and target."""
+    one = entry.parameter
+    grows = one.grows or (False,) * len(one.shape)
+    return min(round(size / one.width) if wide else size for size, wide in zip(one.shape, grows)), min(one.shape)
