@@ -34,6 +34,8 @@ def test_what_data_decide_stays_a_symbol(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("line, said", [
     ("", "branch: got none; expected --branch, --recipe, --list, or --batch-size and --steps"),
     ("--branch -1 --x 0.3", "x: got 0.3 with a recipe, whose powers are of the depth"),
+    ("--list --x 0.3", "x: got 0.3 with --list, whose powers are of the depth"),
+    ("--steps 4,8 --decay lots", "--decay: got 'lots'; expected a number of at least 0 such as 0.3 or 1/3"),
     ("--steps 4,8 --data width", "data: got one with other batches or steps and no recipe"),
     ("--steps 0,4", "two whole numbers of at least 1, of base and target"),
     ("--steps 4", "two whole numbers of at least 1, of base and target"),

@@ -40,11 +40,13 @@ positive = argument("a whole number of at least 1")(partial(_whole, least=1))
 nonnegative = argument("a whole number of at least 0")(partial(_whole, least=0))
 
 
-@argument("a power of L: an exact number such as 1/2, 0.75 or -1")
-def power_argument(text: str) -> Fraction | float:
+def _power(text: str) -> Fraction | float:
     """A rational; decimals as floats, of which an audit asks whether they are powers."""
     number = from_text(text)
     return number if set("+-/0123456789") >= set(text.strip()) else float(number)
+
+
+power_argument = argument("a power of L: an exact number such as 1/2, 0.75 or -1")(_power)
 
 
 @argument("a whole number of at least 1, or oo")
@@ -63,7 +65,7 @@ def pair_argument(text: str) -> tuple[int, int]:
 @argument("a number of at least 0 such as 0.3 or 1/3")
 def number_argument(text: str) -> Fraction | float:
     """A setting or an exponent."""
-    number = power_argument(text)
+    number = _power(text)
     if number < 0:
         raise ValueError(text)
     return number

@@ -30,7 +30,8 @@ def audit_command(args: argparse.Namespace) -> int:
         raise ValueError("branch: got none; expected --branch, --recipe, --list, or --batch-size and --steps")
     for name in LONGER:
         if getattr(args, name) is not None:
-            raise ValueError(f"{name}: got {getattr(args, name)} with a recipe, whose powers are of the depth; "
+            raise ValueError(f"{name}: got {getattr(args, name)} with {'--list' if args.list else 'a recipe'}, whose "
+                             "powers are of the depth; "
                              "expected it without one, or with --hf")
     if args.list:
         table = named_recipes()
