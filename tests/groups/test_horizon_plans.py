@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import tpcalc as tp
 from tpcalc.groups import plan_shapes
@@ -67,6 +68,8 @@ def test_what_data_decide_is_asked_for_where_it_is_needed() -> None:
             factors("adamw", horizon=bad, x=0.3)
     with pytest.raises(tp.NotCovered, match="functions of matrices"):
         factors("soap", horizon=HORIZON, x=0.3)
+    with pytest.raises(ValueError, match="x: got x; expected a number, of which a plan has factors"):
+        factors("adamw", horizon=HORIZON, x=sp.Symbol("x"))
     with pytest.raises(ValueError, match="data: got 'many'"):
         factors("muon", data="many")
 

@@ -96,6 +96,12 @@ def test_nothing_that_data_decide_is_a_number() -> None:
     assert given.factors(2, 4, ABOVE)["rate"] == sp.Integer(2) ** sp.Rational(1, 6) / sp.Integer(4) ** sp.Rational(1, 3)
 
 
+def test_symbols_called_x_and_u_are_those_of_the_rule() -> None:
+    """u = 2 x, as at equilibrium: the decay has x alone, once."""
+    (found,) = tp.transfer_rule("adam", u=2 * sp.Symbol("x")).regions
+    assert found.decay.steps == -X and found.rate.steps == -X
+
+
 @pytest.mark.parametrize("decay, at_fixed_data, steps", [
     (dict(decoupled=True), 0, X - U), (dict(), 0, X - U), (dict(decoupled=True, independent=True), 1, -U)])
 def test_kinds_of_decay(decay: dict[str, bool], at_fixed_data: int, steps: sp.Expr) -> None:

@@ -123,7 +123,8 @@ def test_refusals() -> None:
         tp.classify(1, 0, opt=tp.Clipped(tp.SGD(), 1.0), steps=1)
     with pytest.raises(tp.NotCovered, match="does not say by which optimizer"):
         tp.classify(1, 0, tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(*sp.symbols("alpha gamma"))), steps=1)
-    for bad in (-1, sp.pi, "many", sp.Symbol("s"), sp.Symbol("b") + 1):
+    for bad in (-1, sp.pi, "many", sp.Symbol("s"), sp.Symbol("b") + 1, sp.Symbol("q", imaginary=True),
+                sp.Symbol("b", negative=True)):
         with pytest.raises(ValueError, match="batch_size: "):
             tp.classify(1, 0, batch_size=bad)
     with pytest.raises(ValueError, match="data: got 'width' without batch_size and steps"):

@@ -88,8 +88,11 @@ def plan_horizon(horizon: Mapping[str, Any] | None, x: Any = None, data: str | N
             raise ValueError(f"horizon: got {name} {short(pair)}; expected a pair, of base and target")
         pairs[name] = tuple(positive_integer(f"horizon: {name}", one) for one in pair)
     u = horizon.get("u")
-    return PlanHorizon(**pairs, x=None if x is None else exponent("x", x),  # type: ignore[arg-type]
-                       u=None if u is None else exponent("u", u), data=data)
+    powers = {name: None if value is None else exponent(name, value) for name, value in (("x", x), ("u", u))}
+    for name, power in powers.items():
+        if power is not None and power.free_symbols:
+            raise ValueError(f"{name}: got {power}; expected a number, of which a plan has factors")
+    return PlanHorizon(**pairs, **powers, data=data)  # type: ignore[arg-type]
 
 
 P = TypeVar("P", bound="Plan")
@@ -155,8 +158,8 @@ def _rule(optimizer: str, entry: PlanEntry, horizon: PlanHorizon) -> tuple[Trans
     if above:
         raise NotCovered(f"horizon: got batch sizes {horizon.batch_size[0]} and {horizon.batch_size[1]}, above the "
                          f"least dimension of {pattern}, {least[0]} in the base and {least[1]} in the target: Muon's "
-                         "rate goes with the batch over the width there, and how noise goes with the width is not known; "
-                         "expected batches below it, or one width")
+                         "rate goes with the batch over the width there, and how noise goes with the width is not "
+                         "known; expected batches below it, or one width")
     wide = str(least[1]) if least[0] == least[1] else f"{least[0]} in the base and {least[1]} in the target"
     raise NotCovered(f"horizon: got batch sizes {horizon.batch_size[0]} and {horizon.batch_size[1]} with {pattern}, "
                      f"whose least dimension is {wide}: Muon's rate moves like B^0 below and B^(1/2) above it, and "

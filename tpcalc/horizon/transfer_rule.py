@@ -128,7 +128,7 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     parts = {BELOW: BATCH, ABOVE: WIDTH} if step.rank != 0 else {ALL: step.rank}
     regions = {where: tuple(one.subs(step.rank, rank).coeff(BATCH) for one in (drift, noise))
                for where, rank in parts.items()}
-    falls, share = X if x is None else exponent("x", x), U if u is None else exponent("u", u)
+    falls, share = X if x is None else _in_letters("x", x), U if u is None else _in_letters("u", u)
     found = []
     for where, (drift, noise) in regions.items():
         p = batch_power(drift, noise)
@@ -145,6 +145,12 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     if step.rank != 0:
         assumed.append("samples of a batch below the width have orthogonal inputs and gradients")
     return TransferRule(str(name), tuple(found), tuple(assumed))
+
+
+def _in_letters(name: str, value: Any) -> sp.Expr:
+    """A power, in which symbols called x and u are the rule's, whatever is assumed of them: u = 2 x cancels."""
+    power, letters = exponent(name, value), {"x": X, "u": U}
+    return power.subs({one: letters[one.name] for one in power.free_symbols if one.name in letters})
 
 
 def _times(name: str, value: Number) -> sp.Expr:

@@ -190,6 +190,9 @@ def _power(name: str, value: Any, letter: sp.Symbol) -> sp.Expr:
     if isinstance(value, sp.Symbol):
         if value in LETTERS and value != letter or str(value) in {str(one) for one in LETTERS} - {str(letter)}:
             raise ValueError(f"{name}: got {value}, which stands for another size; expected another letter")
+        if value.is_nonnegative is False:
+            raise ValueError(f"{name}: got the symbol {value}, which stands for no number of at least 0; expected one "
+                             "that may")
         return letter if str(value) == str(letter) else value
     power = exponent(name, value)
     if not power.is_Rational or power < 0:
