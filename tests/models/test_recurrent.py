@@ -151,6 +151,17 @@ def test_readings_of_real_networks_agree(kind: str) -> None:
     np.testing.assert_allclose(one.series("f"), other.series("f"), rtol=0, atol=1e-12)
 
 
+def test_what_is_sent_back_through_states_is_kept_beside_a_second_stream() -> None:
+    """Two streams that are the same, whose sum is read, are one that is read twice."""
+    rng = np.random.default_rng(1)
+    task = tp.Sequences(rng.standard_normal((3, 1, 4, 1)), rng.standard_normal((3, 1, 4)))
+    two = tp.train(net("decays", skip=tp.HyperConnections()), task, tp.SGD(RATE), SCALE, DEPTH, WIDTH, method="dense")
+    start = two.initial_weights()
+    one = tp.methods.Dense(weights={**start, "nV": 2 * start["nV"]})
+    found = tp.train(net("decays"), task, tp.SGD(RATE), SCALE, DEPTH, WIDTH, method=one)
+    np.testing.assert_allclose(two.outputs, found.outputs, rtol=0, atol=1e-10)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["of_matrices", "decays"])
 def test_infinite_depth_is_that_of_deep_networks(kind: str) -> None:

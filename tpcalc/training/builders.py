@@ -257,15 +257,22 @@ def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.E
                          layer.vectors, layer.keeps)
     if trained_embedding_readout or len(streams) == 1:
         return back
-    makes = {s.target: s.value.atoms(Vector, Scalar) for s in back.statements}
+    makes: dict[sp.Expr, set[sp.Expr]] = {}
+    for s in back.statements:
+        makes.setdefault(_at_own_position(s.target), set()).update(map(_at_own_position, s.value.atoms(Vector, Scalar)))
     onwards = {gradient_name(new): gradient_name(old) for new, old in zip(after, before)}
-    wanted, open_ = set(), [v for one in back.gradients for v in one.value.atoms(Vector, Scalar)]
+    wanted, open_ = set(), [_at_own_position(v) for one in back.gradients for v in one.value.atoms(Vector, Scalar)]
     while open_:
         v = open_.pop()
         if v not in wanted:
             wanted.add(v)
             open_ += [*makes.get(v, ()), *([onwards[v]] if v in onwards else [])]
-    return Backward([s for s in back.statements if s.target in wanted], back.gradients)
+    return Backward([s for s in back.statements if _at_own_position(s.target) in wanted], back.gradients)
+
+
+def _at_own_position(member: Vector | Scalar) -> sp.Expr:
+    """What is sent to a state from the next position, or from behind the last one, at the own."""
+    return member.at(*(p if index in (p + 1, POSITIONS) else index for index in member.indices))
 
 
 def _through_readout(net: Network, sample: tuple[sp.Expr, ...], last: tuple[sp.Expr, ...], streams: list[Family],
