@@ -162,6 +162,15 @@ def test_what_is_sent_back_through_states_is_kept_beside_a_second_stream() -> No
     np.testing.assert_allclose(two.outputs, found.outputs, rtol=0, atol=1e-10)
 
 
+def test_a_state_may_be_a_number() -> None:
+    def block(b: tp.Branch) -> sp.Expr:
+        state = b.let_recurrent("s", lambda before: 0.5)
+        return MatVec(b.weights("Wo"), b.let("o", state * b.x))
+
+    text = str(tp.program(tp.Transformer(head_dim=1, attention=block, mlp=None), tp.SGD(), SCALE))
+    assert "s[t, p, l] := 0.5" in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["of_matrices", "decays"])
 def test_infinite_depth_is_that_of_deep_networks(kind: str) -> None:
@@ -208,6 +217,11 @@ def one_state(step: Callable[..., Any], name: Any = "s") -> Callable[[tp.Branch]
     (lambda b, v, s: b.let_recurrent("r", lambda r: r + s), "s", "no state within a state"),
     (lambda b, v, *s: s, ["s", "v"], "name: got 'v'; expected one that the block has not used"),
     (lambda b, v, *s: s[:1], ["s", "r"], "got 1 values for s, r; expected one a state"),
+    (lambda b, v, *s: v, ["s", "r"], "got 1 values for s, r; expected one a state"),
+    (lambda b, v, s: None, "s", "value: got None for 's'; expected an expression"),
+    (lambda b, v, s: [s + v], "s", "value: got .* for 's'; expected an expression"),
+    (lambda b, v, s: s + v, "a b", "name: got 'a b'; expected identifiers"),
+    (lambda b, v, s: s + v, 3, "name: got 3; expected identifiers"),
     (lambda b, v: [], [], "got no names")])
 def test_what_is_no_state_is_refused(step: Callable[..., Any], name: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):

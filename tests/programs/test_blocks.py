@@ -13,7 +13,7 @@ from support.closeness import assert_close
 from tpcalc.interpreters import run_program
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import L, l, t
-from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Transpose, Vector
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Transpose, Vector
 
 SCALE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
 SMOOTH = sp.tanh(sp.Symbol("u") + 1)
@@ -237,3 +237,14 @@ def test_a_network_writes_its_block_when_it_is_built_and_once_for_each_question(
     assert len(calls) == 1
     assert [net.is_plain for _ in range(5)] == [True] * 5 and [net.is_linear for _ in range(5)] == [True] * 5
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("method", ["dense", "conditioned", "particles"])
+def test_what_is_kept_and_never_moved_stays_0(method: str) -> None:
+    def kept(b: tp.Branch) -> sp.Expr:
+        return MatVec(b.weights(), b.let("z", b.phi(b.x) + b.kept("bar", Scalar)))
+
+    task, width = tp.Task([1, 0.5, 1], [1, -1, 0.3]), None if method == "particles" else 16
+    found, usual = (tp.train(tp.ResNet("tanh", block), task, tp.SGD(0.3), tp.DepthScaling(), 3, width or tp.oo,
+                             method=method).outputs for block in (kept, "pre_nonlin"))
+    np.testing.assert_array_equal(found, usual)

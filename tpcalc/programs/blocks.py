@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import sympy as sp
 
@@ -126,7 +126,7 @@ class Branch:
         return at_other(value)
 
     def let_total(self, name: str, value: sp.Expr) -> Vector:
-        """Write ``name :=`` the sum of ``value`` over all other positions m, and give the vector of p back.
+        """Write ``name :=`` the sum of ``value`` over all positions m, p among them, and give the vector of p back.
 
         >>> import tpcalc as tp
         >>> from tpcalc.programs.language import MatVec
@@ -152,7 +152,7 @@ class Branch:
         The backward pass goes through it, from the last position to the first. step may name vectors by ``let``, which
         are made at every position in turn, and have matrices act on them. Positions are gone through one after the
         other, once a pass: time O(P). Raises ``ValueError`` in networks without positions, for names that are taken,
-        and for another number of values than of names.
+        for values that are no expressions, and for another number of values than of names.
 
         >>> import tpcalc as tp
         >>> from tpcalc.programs.language import MatVec
@@ -171,17 +171,17 @@ class Branch:
         ds[t, p, l] := tanh(k[t, p, l])*do[t, p, l] + dbefore_s[t, p + 1, l]
         dbefore_s[t, p, l] := tanh(a[t, p, l])*ds[t, p, l]
         """
-        names = (name,) if isinstance(name, str) else tuple(name)
+        names = tuple(name) if isinstance(name, Sequence) and not isinstance(name, str) else (name,)
         if p not in self.sample:
             raise ValueError(f"let_recurrent: got {name!r} in a network without positions; expected in a "
                              "tp.Transformer alone")
         if not names:
             raise ValueError("let_recurrent: got no names; expected one a state")
-        before = [named_family(Vector, self._unused(f"before_{one}", Vector))[(*self.sample, l)] for one in names]
+        before = [named_family(Vector, f"before_{self._unused(one, Vector)}")[(*self.sample, l)] for one in names]
         self.statements += [Assign(one.xreplace({p: sp.Integer(0)}), sp.Integer(0)) for one in before]
         first = len(self.statements)
         made = step(*before)
-        values = (made,) if isinstance(name, str) else tuple(made)
+        values = tuple(made) if isinstance(made, Iterable) and not isinstance(name, str) else (made,)
         if len(values) != len(names):
             raise ValueError(f"let_recurrent: got {len(values)} values for {', '.join(names)}; expected one a state")
         states = [self._write(Vector, one, value) for one, value in zip(names, values)]
@@ -219,7 +219,8 @@ class Branch:
 
     def kept(self, name: str, kind_of: type[Vector] | type[Scalar]) -> Vector | Scalar:
         """A vector or a number of this layer, the same for all samples and positions, that no gradient moves, 0 at
-        first; ``moves`` says what a step does to it. Raises ``ValueError`` for a name that is taken or starts with d.
+        first; ``moves`` says what a step does to it, which is nothing where it says nothing. Raises ``ValueError`` for
+        a name that is taken or starts with d.
 
         >>> import sympy as sp
         >>> import tpcalc as tp
@@ -252,9 +253,12 @@ class Branch:
         return self._free(_checked(name) + self.suffix, {member.name for member in used}, kind_of)
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
-        looks = (m,) if p in self.sample and m in value.free_symbols else ()
+        made = sp.sympify(value) if isinstance(value, (int, float)) else value
+        if not isinstance(made, sp.Expr):
+            raise ValueError(f"value: got {short(value)} for {name!r}; expected an expression of vectors and numbers")
+        looks = (m,) if p in self.sample and m in made.free_symbols else ()
         member = named_family(kind_of, self._unused(name, kind_of))[(*self.sample, *looks, l)]
-        self.statements.append(Assign(member, value))
+        self.statements.append(Assign(member, made))
         return member
 
     @staticmethod

@@ -138,8 +138,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     if isinstance(opt, NormalizedSGD):
         before, updates, trainables = opt.applied(trainables)
     moving = opt.linear if isinstance(opt, NormalizedSGD) else opt
-    changes = [Assign(one.at(t + 1, l), one + change.by(over_visits(change.of)))
-               for one, change in layer.keeps.items() if change is not None]
+    changes = [Assign(one.at(t + 1, l), one if change is None else one + change.by(over_visits(change.of)))
+               for one, change in layer.keeps.items()]
     zero = [Assign(one.at(0, l), sp.Integer(0)) for one in layer.keeps]
     for kept, of, others in ((before, start, zero), (updates, update, changes)):
         statements = tuple(s for one in trainables for s in of(moving, one))
