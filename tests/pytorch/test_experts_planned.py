@@ -70,6 +70,20 @@ class Listed(nn.Module):
         return y.view(x.shape)
 
 
+class Weighed(Listed):
+    """Each is run on everything and weighed, and a shared one is beside them."""
+
+    def __init__(self, n: int, m: int, E: int, k: int) -> None:
+        super().__init__(n, m, E, k)
+        self.shared = perceptron(n, m)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, which = self.router(x).topk(self.k)
+        gates = torch.zeros(*x.shape[:-1], len(self.experts), dtype=x.dtype).scatter(-1, which, weight.softmax(-1))
+        return torch.stack([gates[..., e:e + 1] * expert(x) for e, expert in enumerate(self.experts)]).sum(0) + (
+            self.shared(x))
+
+
 class Model(nn.Module):
     def __init__(self, depth: int, n: int, m: int, E: int, k: int, block: Callable[..., nn.Module] = MoE, **options: Any
                  ) -> None:
@@ -129,6 +143,76 @@ def test_gates_are_read(gates: str, init: float, lr: float) -> None:
     assert factors("adamw", dict(E=2), gates=gates)["W2"]["init"] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("grown", [dict(k=2), dict(E=2), dict(E=4, k=2)], ids=str)
+def test_a_softmax_of_what_was_chosen_has_shares_of_those_that_act(grown: dict[str, int]) -> None:
+    """The others are put out of it by logits of minus infinity."""
+    class Masked(MoE):
+        def forward(self, x: Tensor) -> Tensor:
+            logits = self.router(x)
+            least = logits.topk(self.k).values[..., -1:]
+            gates = logits.masked_fill(logits < least, -math.inf).softmax(-1)
+            hidden = F.silu(torch.einsum("btn,emn->btem", x, self.up))
+            return torch.einsum("btem,enm,bte->btn", hidden, self.down, gates)
+
+    assert factors("adamw", grown, block=Masked) == factors("adamw", grown)
+
+
+def test_the_largest_is_chosen_where_it_is_said_which_one_it_is() -> None:
+    class Largest(MoE):
+        def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            weight, which = self.router(x).softmax(-1).max(-1, keepdim=True)
+            return weight, which
+
+    class Softened(MoE):  # all act, and the largest logit is a number beside the others
+        def forward(self, x: Tensor) -> Tensor:
+            logits = self.router(x)
+            weight = (logits - logits.max(-1, keepdim=True).values).exp()
+            gates = weight / weight.sum(-1, keepdim=True)
+            hidden = F.silu(torch.einsum("btn,emn->btem", x, self.up))
+            return torch.einsum("btem,enm,bte->btn", hidden, self.down, gates)
+
+    def role(block: type[nn.Module]) -> str:
+        plan = tpt.plan(lambda **sizes: Model(**sizes, block=block), BASE, {**BASE, "depth": 4})
+        return plan.entry("layers.0.router.weight").parameter.role
+
+    assert (role(Largest), role(Softened)) == ("router", "hidden")
+    assert factors("sgd", dict(E=2), block=Largest)["W1"]["lr"] == pytest.approx(2)
+
+
+@pytest.mark.parametrize("block", [MoE, Listed, Weighed])
+def test_what_all_experts_are_read_by_is_none_of_them(block: type[nn.Module]) -> None:
+    class Between(nn.Module):
+        def __init__(self, n: int, m: int, E: int, k: int) -> None:
+            super().__init__()
+            self.experts = block(n, m, E, k)
+            self.before, self.behind = (nn.Linear(n, n, bias=False) for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.behind(self.experts(self.before(x)))
+
+    plan = tpt.plan(lambda **sizes: Model(**sizes, block=Between), BASE, {**BASE, "depth": 4}, optimizer="sgd")
+    assert [plan.entry(f"layers.0.{name}.weight").parameter.role for name in ("before", "behind")] == [
+        "hidden", "branch output"]
+
+
+def test_layers_are_counted_whichever_experts_act() -> None:
+    """On few words some experts of the target do not act, and others in other layers."""
+    class Alternating(Model):
+        def __init__(self, n: int, m: int, **sizes: int) -> None:
+            super().__init__(n=n, m=m, block=Listed, **sizes)
+            self.between = nn.ModuleList(perceptron(n, n) for _ in self.layers)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            x = self.embed(tokens)
+            for norm, first, second in zip(self.norms, self.between, self.layers):
+                x = x + first(norm(x))
+                x = x + second(norm(x))
+            return self.head(x)
+
+    plan = tpt.plan(Alternating, BASE, {**BASE, "E": 64}, batch=torch.arange(24).view(2, 12))
+    assert plan.entry("between.1.0.weight").growth["L"] == plan.entry("layers.1.router.weight").growth["L"] == 1
+
+
 def test_shares_of_all_experts_go_with_their_number() -> None:
     assert factors("adamw", dict(E=2), gates="all")["W2"] == pytest.approx({"init": 2, "lr": 2, "eps": 0.25})
 
@@ -149,11 +233,14 @@ def test_shared_experts_are_hidden_layers() -> None:
     assert plan.entry("layers.0.down").factor("init") == pytest.approx(2**0.5)
 
 
-def test_experts_that_are_modules_have_the_powers_of_stacks() -> None:
-    """Each is run on the vectors that chose it; their number is that of the router's rows."""
-    target = {**BASE, "n": 32, "k": 4}
-    listed, stack = (tpt.plan(lambda **sizes: Model(**sizes, block=block), BASE, target) for block in (Listed, MoE))
-    for own, other in (("router.weight",) * 2, ("experts.3.0.weight", "up"), ("experts.3.2.weight", "down")):
+@pytest.mark.parametrize("grown", [dict(n=32, k=4), dict(E=16), dict(n=64, m=16, E=32, k=4)], ids=str)
+@pytest.mark.parametrize("block", [Listed, Weighed])
+def test_experts_that_are_modules_have_the_powers_of_stacks(block: type[nn.Module], grown: dict[str, int]) -> None:
+    """Each is run on the vectors that chose it, or on all of them; their number is that of the router's rows."""
+    target = {**BASE, **grown}
+    listed, stack = (tpt.plan(lambda **sizes: Model(**sizes, block=one), BASE, target) for one in (block, MoE))
+    last = f"experts.{target['E'] - 1}"
+    for own, other in (("router.weight",) * 2, (f"{last}.0.weight", "up"), (f"{last}.2.weight", "down")):
         one, two = listed.entry(f"layers.1.{own}"), stack.entry(f"layers.1.{other}")
         assert one.parameter.role == two.parameter.role
         assert [one.factor(s) for s in ("init", "lr", "eps")] == pytest.approx([two.factor(s) for s in (

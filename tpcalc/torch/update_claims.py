@@ -71,11 +71,12 @@ class UpdateClaims:
     def _is_claimed(self, entry: PlanEntry, use: Use) -> bool:
         """Do plan and recipe say what an update of it does, and do small models show it? Of vectors there are few
         entries; parameters of a fixed size sum over a width's entries, whose sum along a drawn direction tells nothing
-        of their sum along a gradient; and the rank of gradients, which orthogonal updates go by, is at most the width.
+        of their sum along a gradient; the rank of gradients, which orthogonal updates go by, is at most the width; and
+        one expert acts on few vectors, and in each layer on others.
         """
         grows = (all if entry.parameter.in_layers else any)(entry.parameter.grows) and entry.optimizer != SIGN
-        return (use.how in CLAIMED and len(entry.parameter.shape) == 2 and bool(entry.growth)
-                and self.expected(entry) is not None and (grows or not self.widens))
+        return (use.how in CLAIMED and len(entry.parameter.shape) == 2 and entry.parameter.role != "expert"
+                and bool(entry.growth) and self.expected(entry) is not None and (grows or not self.widens))
 
     def _of_other_shapes(self, network: RecordedNetwork) -> Iterator[str]:
         """Parameters of branches whose matrices grow by factors that differ, as with heads whose keys are shared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any, Iterator, Mapping
 
@@ -13,14 +14,13 @@ from ...errors import NotCovered
 from ...groups.roles import FREE, OF_ALL, SHARES
 from ..streams import run_on
 from .building import Config, Make, NumbersHaveValues, batch_for, on_meta
-from .kinds_of_ops import BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS, SUMS
+from .kinds_of_ops import BOUNDED, CHOICES, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS, SUMS
 from .matching import Growth
-from .network import RecordedNetwork
+from .network import OpLocation, RecordedNetwork
 from .roles import Role
 from .tape import Op, in_evaluation
 from .uses import Use
 
-CHOICES = frozenset("topk sort argmax".split())
 UNKNOWN = "not known"  # of gates
 BETWEEN = MOVES | BOUNDED | SUMS | PRODUCTS  # a router's product and the choice
 BOUNDS = frozenset("clamp clamp_min maximum".split())
@@ -63,15 +63,15 @@ def _chosen_by(network: RecordedNetwork, use: Use) -> list[Op]:
             if reader.index in seen:
                 continue
             seen.add(reader.index)
-            if reader.name in CHOICES:
-                found[reader.index] = reader
+            if reader.name in CHOICES and (reader.name != "max" or graph.readers.get(reader.outputs[-1])):
+                found[reader.index] = reader  # of a maximum, where it is said which one it is
             if reader.name in BETWEEN and network.places.get(reader.index) == network.place(use):
                 front += reader.outputs
     return [found[index] for index in sorted(found)]
 
 
 def _count(network: RecordedNetwork, op: Op) -> int | None:
-    if op.name == "argmax":
+    if op.name in ("argmax", "max"):
         return 1
     positional, named = op.arguments
     given = named.get("k", positional[1] if op.name == "topk" and len(positional) > 1 else None)
@@ -79,17 +79,42 @@ def _count(network: RecordedNetwork, op: Op) -> int | None:
 
 
 def stacks(network: RecordedNetwork, found: Mapping[str, Choice]) -> dict[str, Choice]:
-    """Parameters of experts, with the choice between them: stacks in a router's branch, and matrices of what it
-    chose."""
+    """Parameters of experts, with the choice between them: stacks in a router's branch, and matrices of what it chose
+    or of what it weighs, of which others of one shape stand beside each other. What all experts are read by, or read,
+    has none beside it."""
     branches = {network.place(one.use): one for one in found.values()}
+    weighed = {place: _weighed(network, one) for place, one in branches.items()}
     own: dict[str, Choice] = {}
+    listed: dict[tuple[OpLocation, tuple[int, ...]], list[tuple[Use, set[int]]]] = defaultdict(list)
     for use in network.uses:
-        choice = branches.get(network.place(use))
+        place, shape = network.place(use), network.tape.shapes[use.parameter]
+        choice = branches.get(place)
         if choice is None or use.how != "matrix" or use.parameter in found or use.op.name in CONVOLUTIONS:
             continue
-        if len(network.tape.shapes[use.parameter]) == 3 or choice.use.op.index in _reads_from(network, use):
+        read = _reads_from(network, use)
+        if len(shape) == 3:
             own[use.parameter] = choice
+        elif choice.use.op.index in read or use.op.index in weighed[place]:
+            listed[place, shape].append((use, read))
+    for (place, _), alike in listed.items():
+        own.update((use.parameter, branches[place]) for use, read in alike if any(
+            other.op.index not in read | {use.op.index} and use.op.index not in there for other, there in alike))
     return own
+
+
+def _weighed(network: RecordedNetwork, choice: Choice) -> set[int]:
+    """Operations of what a product weighs with what was chosen, where every expert acts on everything."""
+    place, found = network.place(choice.use), set[int]()
+    on_stream = {number for stream in network.streams for number in stream.path.values}
+    for op in network.tape.ops:
+        signals = network.graph.signals(op)
+        if network.places.get(op.index) != place or len(signals) != 2 or op.name not in PRODUCTS:
+            continue
+        cones = [network.graph.cone(number, on_stream) for number in signals]
+        for gate, product in (cones, cones[::-1]):
+            if choice.op.index in gate and choice.op.index not in product:
+                found |= product - gate
+    return found
 
 
 def _reads_from(network: RecordedNetwork, use: Use) -> set[int]:
@@ -145,8 +170,8 @@ def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNet
         gates = gates_of(network, choice, of)
         if gates == UNKNOWN and (experts, active) != (1, 1):
             raise NotCovered(f"{choice.router}: got experts that grow in number by {experts:g}, active ones by "
-                             f"{active:g}, and gates that {choice.op.place} does not make by a softmax, a sigmoid or "
-                             "shares over their sum; expected one of these")
+                             f"{active:g}, and behind {choice.op.place} no gates that are read; expected a softmax, a "
+                             "sigmoid, or shares over their sum, that multiplies stacks or lists of experts")
         kind = "router" if role.name in routers else "expert"
         found.append(replace(role, kind=kind, experts=experts, active=active, gates=gates))
     return found, notes
@@ -187,7 +212,8 @@ def _size(network: RecordedNetwork, number: int, choice: Choice) -> str:
             return SHARES
         if op.name.endswith("softmax"):
             count = network.tape.shape(op.output)[-1]
-            return SHARES if count == choice.active else OF_ALL
+            behind = choice.op.index in graph.cone(op.inputs[0], set())  # others are out by what is put in their place
+            return SHARES if count == choice.active or behind else OF_ALL
         if op.name == "sigmoid":
             return FREE
         if op.name not in MOVES | SUMS | CHOICES and not (op.name in PRODUCTS and len(signals) == 1):

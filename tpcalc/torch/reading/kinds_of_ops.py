@@ -27,4 +27,5 @@ FUSED_NORMS = {  # where weight, bias and eps stand among the arguments
     "native_layer_norm": (2, 3, 4), "_fused_rms_norm": (2, None, 3), "native_group_norm": (2, 3, 7),
     "native_batch_norm": (1, 2, 7), "_native_batch_norm_legit": (1, 2, 7), "_batch_norm_with_update": (1, 2, 6),
     "_native_batch_norm_legit_no_training": (1, 2, 6), "cudnn_batch_norm": (1, 2, 7), "batch_norm": (1, 2, 7)}
+CHOICES = frozenset("topk sort argmax max".split())  # by size
 BOUNDED = frozenset("sigmoid tanh _softmax softmax softplus exp".split())

@@ -59,7 +59,10 @@ def _names(base: RecordedNetwork, target: RecordedNetwork, which: Callable[[int,
     for name in target.tape.shapes:
         kind, order, use = uses[name]
         order = which(order, counts[kind]) if counts[kind] else 0
-        one = known.get((*kind, order, *use)) or nearest_name(name, base.tape.shapes)
+        one = known.get((*kind, order, *use))
+        if one is None or DIGITS.sub("*", one) != DIGITS.sub("*", name):
+            # behind more experts another parameter is the next in order
+            one = nearest_name(name, base.tape.shapes) or one
         if one is None:
             raise NotCovered(f"{name}: got a parameter of the target that is used as none of the base is; expected "
                              "models that differ in how many layers they have and in how wide they are")

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from .graph import Graph
-from .kinds_of_ops import CONTRACTIONS
+from .kinds_of_ops import CHOICES, CONTRACTIONS
 from .norms import Norm, find_norms
 from .paths import CheapestPaths
 from .stream import Kind, ResidualStream, StreamBranch, read_stream
@@ -101,6 +101,8 @@ def _kind(network: RecordedNetwork, stream: ResidualStream, branch: StreamBranch
     sources = {network.places[maker].stream for i in branch.ops for number in network.tape.ops[i].inputs
                for maker in [network.tape.makers.get(number, -1)] if maker in network.places}
     uses = tuple((use.how, use.op.name) for use in branch.uses)
+    if any(network.tape.ops[i].name in CHOICES for i in branch.ops):
+        uses = tuple(dict.fromkeys(uses))  # data say how many experts act
     return stream.index, len(on_path), tuple(sorted(sources)), uses or branch.signature
 
 

@@ -47,7 +47,8 @@ def planned(reading: Reading, unknown: str) -> Planned:
     depths = {one.index: one.target / one.base / visits.get(one.index, 1.0) if one.base else 1.0
               for one in reading.streams}
     grows = any(ratio != 1 for ratio in (*depths.values(), *visits.values()))
-    deeper = grows or len(reading.names) != len(reading.roles)
+    deeper = grows or sum(reading.role(one).experts == 1 for one in reading.names.values()) != sum(
+        role.experts == 1 for role in reading.roles)  # more experts make no network deeper
     if deeper:
         _require_depth(reading)
     notes = list(reading.notes)
