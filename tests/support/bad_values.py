@@ -122,10 +122,11 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "HorizonSweep.fit": {"x": "optional nothing", "batches": "optional nothing"},
     "classify_visits": {"branch": "real", "lr": "real", "net": "optional net", "opt": "optional opt"},
     "solve": {"net": "optional net", "opt": "optional opt", "want": "wishes", "fixed": "optional settings",
-              "minimize": "optional nothing", "maximize": "optional nothing"},
+              "minimize": "optional nothing", "maximize": "optional nothing", "grows": "optional nothing"},
     "interactions": {"net": "optional net"}, "recipe_table": {"optimizer": "word", "s": "exponent"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
-        "net": "optional net", "scale": "optional nothing", "optimizer": "optional optimizer name"},
+        "net": "optional net", "scale": "optional nothing", "optimizer": "optional optimizer name",
+        "visits": "optional nothing"},
     "measure_diversity": {"alpha": "real or scale", "net": "optional net", "task": "optional task",
                           "opt": "optional opt", "t": "optional step", "depths": "depths or none"},
     "train": {"net": "net or problem", "seed": "optional whole or 0", "batches": "optional whole",

@@ -91,12 +91,12 @@ class LiveLayers:
     def visits_of_matrices(self, network: RecordedNetwork) -> dict[str, int]:
         """Matrix of layers -> how many of these it stands in."""
         inside = self.inside(network)
-        return {name: len(places) for name, places in _places(network, inside).items()
+        return {name: len(places) for name, places in _locations(network, inside).items()
                 if any(use.how == "matrix" and network.place(use) in places for use in network.uses_of(name))}
 
     def visits_of(self, network: RecordedNetwork) -> dict[str, int]:
         """Parameter of layers -> how many of these it stands in."""
-        return {name: len(places) for name, places in _places(network, self.inside(network)).items()}
+        return {name: len(places) for name, places in _locations(network, self.inside(network)).items()}
 
     def unlike_matrices(self, network: RecordedNetwork) -> set[str]:
         """Parameters that several layers share, not as matrices are, or each an entry: what one layer changes is not
@@ -167,7 +167,7 @@ def _text(text: str, names: Sequence[str], how_many: int) -> str:
     return some if not text else text if how_many == 1 else f"{text} ({some})"
 
 
-def _places(network: RecordedNetwork, inside: set[tuple[int, int]]) -> dict[str, set[OpLocation]]:
+def _locations(network: RecordedNetwork, inside: set[tuple[int, int]]) -> dict[str, set[OpLocation]]:
     """Parameters of layers, with those that use them."""
     found: dict[str, set[OpLocation]] = defaultdict(set)
     for use in network.uses:

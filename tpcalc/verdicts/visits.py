@@ -144,13 +144,13 @@ def visited_once(net: Any, opt: Any) -> tuple[Network, Optimizer, tuple[str, ...
         raise NotCovered(f"inject: got {net.inject}; powers of the number of visits are counted where visits add "
                          "blocks alone; expected 0")
     once: Network = replace(net.narrow, visits=1, order="cycle")  # type: ignore[type-var]
-    _require_alike(once)
+    _require_layers_of_one_kind(once)
     assumed = (ASSUMED, *by_gates(once), *(by_network(once) if net.positions else ()),
                *([WIDE] if net.narrow is not net else ()))
     return once, optimizer, assumed
 
 
-def _require_alike(net: Network) -> None:
+def _require_layers_of_one_kind(net: Network) -> None:
     """Raise ``NotCovered`` for layers that depend on their number or the depth, which stay as N grows, and for trained
     vectors of the stream, whose gradients have no branch's multiplier."""
     for one in net.layer((t,), UNIT).statements:

@@ -190,7 +190,7 @@ def _asked(net: Any, opt: Any, fixed: Mapping[Key, Any] | None, grows: str | Non
         raise ValueError(f"net: got {short(net)}; expected a tp.ResNet, a tp.Transformer, a tp.width.Perceptron or "
                          "None")
     known = ("n",) if isinstance(net, Perceptron) else ("L", "N")
-    if grows not in (None, *known):
+    if grows is not None and not (isinstance(grows, str) and grows in known):
         raise ValueError(f"grows: got {short(grows)}; expected {' or '.join(map(repr, known))} for {short(net)}")
     optimizer = optimizer_or_default(opt)
     if isinstance(optimizer, Clipped):
