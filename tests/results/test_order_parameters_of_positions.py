@@ -124,6 +124,17 @@ def test_particles_are_wide_networks(case: str) -> None:
     assert all(wrong[f"chi g, {name}"] > 15 for name in matrices(conv)), wrong
 
 
+def test_gradients_that_are_0_have_no_responses() -> None:
+    """Particles know that the first outputs are 0 to rounding, and so are gradients where targets are 0."""
+    targets = TASK.targets.copy()
+    targets[0] = 0
+    problem = tp.Problem(network(CASES["zeros"]), tp.Sequences(TASK.inputs, targets), tp.SGD(LR), SCALE, DEPTH)
+    found = tp.theory.dmft(problem, tp.methods.Particles(samples=1024, batches=2))
+    assert np.max(np.abs(found.Delta[0])) < 1e-12
+    for one in found.matrices.values():
+        assert np.all(one.A[..., 0, :, :] == 0) and 0 < np.max(np.abs(one.A)) < 10
+
+
 def test_one_position_is_the_residual_network_of_the_block() -> None:
     """With gradients of the loss, which are those of outputs times loss derivatives; so responses to them."""
     net = tp.Transformer(positions=1, attention=Convolution(1, 1, order="pre"), mlp=None, norm=None, phi="tanh")

@@ -37,7 +37,7 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
 
     Raises ``ValueError`` for several outputs, blocks with a matrix that makes several products, schedules without
     ``raw``, runs that know outputs alone, and inputs whose loss derivative vanishes, whose gradient is not known then
-    (in a linear network: all of a step).
+    (in a linear network: all of a step; with positions, where g is the loss's own, responses to a g of 0 are 0).
     Source: Depthwise Hyperparameter Transfer, (4), (25) [depthwise_transfer/fields_and_kernels], (39), (49) and (72)
     [depthwise_transfer/responses], whose responses are means of derivatives of fields
     [depthwise_transfer/field_derivatives], as they are to be read [depthwise_transfer/written_forms]; together they

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 SAME = 1e-9  # of a variance: what is left of a row that is a combination of rows before it
+NONE = 1e-18  # of the largest variance: that of a row that is 0
 
 
 class Responses(NamedTuple):
@@ -30,8 +31,8 @@ def responses(overlap: np.ndarray, features: np.ndarray, gradients: np.ndarray, 
     """Part M = A G + Phi B^T into A and B.
 
     overlap: M, (N, N); features, gradients: Phi and G, (N, N), positive semidefinite; batch: rows of a step. Rows that
-    are combinations of rows before them, such as inputs that are repeated or 0, add nothing: what they do counts with
-    the rows that they are made of.
+    are combinations of rows before them, such as inputs that are repeated or 0 to rounding, add nothing: what they do
+    counts with the rows that they are made of.
     """
     kept_f, of_f = _independent(features)
     kept_g, of_g = _independent(gradients)
@@ -50,13 +51,13 @@ def responses(overlap: np.ndarray, features: np.ndarray, gradients: np.ndarray, 
 
 def _independent(covariance: np.ndarray) -> tuple[list[int], np.ndarray]:
     """Rows that are no combinations of those before, and all rows in terms of them, (N, kept)."""
-    n = len(covariance)
+    n, none = len(covariance), NONE * np.max(np.diag(covariance), initial=0.0)
     kept, terms = list[int](), np.zeros((n, n))
     for a in range(n):
         inside = covariance[np.ix_(kept, kept)]
         weights = np.linalg.solve(inside, covariance[kept, a]) if kept else np.zeros(0)
         left = covariance[a, a] - weights @ covariance[kept, a]
-        if left > SAME * covariance[a, a] > 0:
+        if covariance[a, a] > none and left > SAME * covariance[a, a]:
             terms[a, len(kept)] = 1.0
             kept.append(a)
         else:
