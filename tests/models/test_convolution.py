@@ -59,6 +59,27 @@ def held_against_plain_arrays(conv: Convolution) -> None:
     assert np.abs(found - run.outputs[:, 0, :, 0]).max() < 1e-11 * np.abs(found).max()
 
 
+@pytest.mark.parametrize("position", ["pre", "output", "sandwich", "post"])
+def test_norms_stand_where_they_are_asked_for(position: str) -> None:
+    """First outputs by hand."""
+    conv, data = Convolution(4, 3, order="pre"), drawn(4, 1)
+    net = tp.Transformer(positions=4, attention=conv, mlp=None, norm="rms", norm_position=position, phi="tanh")
+    run = tp.train(net, data, *HOW, 2, width=WIDTH, method="dense", seed=3)
+    weights = run.initial_weights()
+
+    def normed(x: np.ndarray) -> np.ndarray:
+        return x / np.sqrt(np.mean(x**2, axis=1, keepdims=True))
+
+    x = data.inputs[0, 0] @ weights["U"]
+    for layer in range(2):
+        read = normed(x) if position in ("pre", "sandwich") else x
+        w = np.array([weights[f"K{k}"][layer] for k in (1, 2, 3)])
+        added = np.einsum("oij,opj->pi", w, padded(np.tanh(read), conv.grid, conv.kernel, conv.padding))
+        x = x + 2**-0.7 * (normed(added) if position in ("output", "sandwich") else added)
+        x = normed(x) if position == "post" else x
+    assert np.abs(x @ weights["nV"] / WIDTH - run.outputs[0, 0, :, 0]).max() < 1e-12
+
+
 @pytest.mark.parametrize("grid, kernel, padding, order", [
     (5, 3, "zero", "post"), (4, 3, "circular", "pre"), ((2, 3), (1, 3), "zero", "pre")])
 def test_dense_training_is_that_of_plain_arrays(grid: object, kernel: object, padding: str, order: str) -> None:

@@ -47,9 +47,9 @@ class Convolution:
     >>> conv = Convolution(grid=4, kernel=3, order="pre")
     >>> net = tp.Transformer(positions=4, attention=conv, mlp=None, norm=None, phi="relu")
     >>> text = str(tp.program(net, tp.SGD(), tp.DepthScaling()))
-    >>> print(*(line.strip() for line in text.splitlines() if line.strip().startswith("s")), sep=chr(10))
-    s1[t, p, l] := Sum(Max(0, 1 - Abs(m - p + 1))*acted[t, m, l], (m, 0, P - 1))
-    s3[t, p, l] := Sum(Max(0, 1 - Abs(-m + p + 1))*acted[t, m, l], (m, 0, P - 1))
+    >>> print(*(line.strip() for line in text.splitlines() if line.strip().startswith("seen")), sep=chr(10))
+    seen1[t, p, l] := Sum(Max(0, 1 - Abs(m - p + 1))*acted[t, m, l], (m, 0, P - 1))
+    seen3[t, p, l] := Sum(Max(0, 1 - Abs(-m + p + 1))*acted[t, m, l], (m, 0, P - 1))
     """
 
     grid: int | Sequence[int]
@@ -89,7 +89,7 @@ class Convolution:
         for number, read in enumerate(self.reads(), 1):
             if np.any(read >= 0):
                 own = np.array_equal(read, np.arange(self.positions))
-                seen = z if own else b.let_total(f"s{number}", is_read(read) * b.other(z))
+                seen = z if own else b.let_total(f"seen{number}", is_read(read) * b.other(z))
                 total += MatVec(b.weights(f"K{number}"), seen)
         if self.order == "pre" or b.is_linear:
             return total
