@@ -63,7 +63,7 @@ def test_what_data_decide_is_asked_for_where_it_is_needed() -> None:
     assert np.allclose(same, [2**0.5, 2**0.5])  # the same data: x and u cancel
     with pytest.raises(ValueError, match="x: got 0.3 without a horizon"):
         factors("adamw", x=0.3)
-    for bad in (3, {}, dict(batch=(1, 2)), dict(steps=4), dict(steps=(4, 0)), dict(steps=(1, 2, 3))):
+    for bad in (3, {}, dict(u=1), dict(batch=(1, 2)), dict(steps=4), dict(steps=(4, 0)), dict(steps=(1, 2, 3))):
         with pytest.raises(ValueError, match="horizon"):
             factors("adamw", horizon=bad, x=0.3)
     with pytest.raises(tp.NotCovered, match="functions of matrices"):

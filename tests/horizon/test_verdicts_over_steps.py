@@ -132,5 +132,7 @@ def test_refusals() -> None:
     found = tp.classify(1, 0, batch_size=1).horizon
     with pytest.raises(ValueError, match="powers: got s; expected t, s"):
         found.at(s=0)
+    with pytest.raises(ValueError, match="t: got q; expected a number"):
+        found.at(s=0, t=sp.Symbol("q"))
     with pytest.raises(ValueError, match="expected s and w of at most 0"):
         found.at(s=1, t=0)

@@ -78,9 +78,9 @@ def plan_horizon(horizon: Mapping[str, Any] | None, x: Any = None, data: str | N
         if x is not None:
             raise ValueError(f"x: got {short(x)} without a horizon; expected horizon=dict(batch_size=..., steps=...)")
         return None
-    if not isinstance(horizon, Mapping) or not horizon or not set(horizon) <= set(ALLOWED):
-        raise ValueError(f"horizon: got {short(horizon)}; expected a dictionary of batch_size and steps, pairs of base "
-                         "and target, and perhaps u")
+    if not isinstance(horizon, Mapping) or not set(horizon) <= set(ALLOWED) or not set(horizon) - {"u"}:
+        raise ValueError(f"horizon: got {short(horizon)}; expected a dictionary of batch_size or steps, or both, pairs "
+                         "of base and target, and perhaps u")
     pairs = {}
     for name in ("batch_size", "steps"):
         pair = horizon.get(name, (1, 1))

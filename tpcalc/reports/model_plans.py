@@ -23,6 +23,10 @@ def plan_command(args: argparse.Namespace) -> int:
     config, optimizer = configuration_of("hf", args.hf), args.optimizer or "adamw"
     given: Fields = {"recipe": args.recipe, "optimizer": optimizer, "x": args.x, "data": args.data}
     pairs = {name: getattr(args, name) for name in ("batch_size", "steps") if getattr(args, name) is not None}
+    for name in ("x", "u"):
+        if getattr(args, name) is not None and not pairs:
+            raise ValueError(f"{name}: got {getattr(args, name)} without other batches or steps; expected --batch-size "
+                             "or --steps")
     given["horizon"] = {**pairs, "u": args.u} if pairs else None
     found: Value
     if args.base is None:

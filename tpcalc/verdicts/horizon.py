@@ -119,6 +119,9 @@ class HorizonVerdict(Tabled, Short):
             raise ValueError(f"powers: got {', '.join(sorted(powers)) or 'none'}; expected "
                              f"{', '.join(letters) or 'none'}")
         values = [exponent(name, powers[name]) for name in letters]
+        for name, value in zip(letters, values):
+            if value.free_symbols:
+                raise ValueError(f"{name}: got {value}; expected a number, since regimes are told apart by numbers")
         found = next((one for one in self.regimes if one.region.contains(values)), None)
         if found is None:
             raise ValueError(f"powers: got {powers}; expected s and w of at most 0, the others of at least 0")
