@@ -76,7 +76,7 @@ def test_what_does_not_do_is_refused(files: dict[str, str], capsys: pytest.Captu
     for line, said in ((("--hf", small, "--branch", "-1"), "hf: got a configuration without a recipe"),
                        (("--hf", small, "--recipe", "magic"), "'completep'"),
                        (("--hf", small, "--recipe", "completep", "--lr", "-1"), "lr: got one with --hf"),
-                       (("--hf", small, "--recipe", "completep", "--u", "1"), "u: got 1 without other batches or steps"),
+                       (("--hf", small, "--recipe", "completep", "--u", "1"), "u: got 1 without other batches"),
                        (("--hf", small, "--recipe", "completep", "--latex"), "latex: got one with --hf"),
                        (("--hf", small, "--recipe", "completep", "--optimizer", "adagrad"), "optimizer: got 'adagrad'"),
                        (("--base", small, "--recipe", "completep"), f"base: got {small!r} without a configuration"),
