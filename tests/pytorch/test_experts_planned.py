@@ -179,6 +179,16 @@ def test_the_largest_is_chosen_where_it_is_said_which_one_it_is() -> None:
     assert factors("sgd", dict(E=2), block=Largest)["W1"]["lr"] == pytest.approx(2)
 
 
+@pytest.mark.parametrize("optimizer", RATES)
+def test_a_softmax_that_weighs_all_of_a_stack_is_a_choice_of_all(optimizer: str) -> None:
+    class Soft(MoE):
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = F.silu(torch.einsum("btn,emn->btem", x, self.up))
+            return torch.einsum("btem,enm,bte->btn", hidden, self.down, self.router(x).softmax(-1))
+
+    assert factors(optimizer, dict(n=2, E=2), block=Soft) == factors(optimizer, dict(n=2, E=2, k=2))
+
+
 @pytest.mark.parametrize("block", [MoE, Listed, Weighed])
 def test_what_all_experts_are_read_by_is_none_of_them(block: type[nn.Module]) -> None:
     class Between(nn.Module):

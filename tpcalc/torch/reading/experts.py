@@ -42,29 +42,35 @@ class Choice:
 
 def choices(network: RecordedNetwork) -> dict[str, Choice]:
     """Routers, by name, with what they choose: matrices of branches among whose outputs is chosen, with no other
-    product in between."""
+    product in between. A softmax that weighs a stack of as many chooses all of them."""
     found = {}
+    stacked = {(network.place(use), network.tape.shapes[use.parameter][0]) for use in network.uses
+               if use.how == "matrix" and len(network.tape.shapes[use.parameter]) == 3}
     for use in network.uses:
         axes = [axis for axis in use.fan_out if axis is not None]
         if use.how != "matrix" or use.op.name in CONVOLUTIONS or len(axes) != 1 or network.place(use).part != "branch":
             continue
         count = network.tape.shapes[use.parameter][axes[0]]
-        ops = [op for op in _chosen_by(network, use) if network.tape.shape(op.inputs[0])[-1:] == (count,)]
-        if ops:  # others choose positions, or groups of experts
+        among = [op for op in _chosen_by(network, use) if network.tape.shape(op.inputs[0])[-1:] == (count,)]
+        ops = [op for op in among if op.name in CHOICES]  # others choose positions, or groups of experts
+        if ops:
             found[use.parameter] = Choice(use.parameter, axes[0], _count(network, ops[-1]), use, ops[-1])
+        elif among and (network.place(use), count) in stacked:
+            found[use.parameter] = Choice(use.parameter, axes[0], count, use, among[-1])
     return found
 
 
 def _chosen_by(network: RecordedNetwork, use: Use) -> list[Op]:
-    """The choices that the product of a parameter goes into, in order."""
+    """The choices, and softmaxes, that the product of a parameter goes into, in order."""
     graph, found, front, seen = network.graph, dict[int, Op](), list(use.op.outputs), set[int]()
     while front:
         for reader in graph.readers.get(front.pop(), []):
             if reader.index in seen:
                 continue
             seen.add(reader.index)
-            if reader.name in CHOICES and (reader.name != "max" or graph.readers.get(reader.outputs[-1])):
-                found[reader.index] = reader  # of a maximum, where it is said which one it is
+            says_which = reader.name != "max" or graph.readers.get(reader.outputs[-1])
+            if reader.name in CHOICES and says_which or reader.name.endswith("softmax"):
+                found[reader.index] = reader
             if reader.name in BETWEEN and network.places.get(reader.index) == network.place(use):
                 front += reader.outputs
     return [found[index] for index in sorted(found)]
