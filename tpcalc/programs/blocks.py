@@ -253,7 +253,7 @@ class Branch:
         return self._free(_checked(name) + self.suffix, {member.name for member in used}, kind_of)
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
-        made = sp.sympify(value) if isinstance(value, (int, float)) else value
+        made = sp.sympify(value, strict=True) if isinstance(value, (int, float)) else value
         if not isinstance(made, sp.Expr):
             raise ValueError(f"value: got {short(value)} for {name!r}; expected an expression of vectors and numbers")
         looks = (m,) if p in self.sample and m in made.free_symbols else ()
