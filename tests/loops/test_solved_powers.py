@@ -128,6 +128,16 @@ def test_planes_are_what_verdicts_say_at_every_point(name: str, opt: str, count:
     assert diagram.rate(1, 0) is None and diagram.latex() and diagram.html()
 
 
+def test_powers_of_a_plane_are_read_as_those_of_verdicts() -> None:
+    scale = tp.DepthScaling(P, HALF)
+    found, known = (tp.phase_diagram(tp.ResNet(), scale, visits=(Q, third)) for third in (0.3, sp.Rational(3, 10)))
+    assert [(one.row["where"], one.name) for one in found.regions] == [
+        (one.row["where"], one.name) for one in known.regions]
+    for power in (float("nan"), sp.oo, 1j, None, "q"):
+        with pytest.raises(ValueError, match="visits: got .*; expected a (finite )?real number"):
+            tp.phase_diagram(tp.ResNet(), scale, visits=(Q, power))
+
+
 @pytest.mark.parametrize("scale, visits", [
     (tp.DepthScaling(P, HALF), (Q, 0)), pytest.param(tp.DepthScaling(P, Q), (P, 0), marks=pytest.mark.slow)], ids=str)
 def test_a_plane_of_both_sizes_has_both_verdicts(scale: tp.DepthScaling, visits: tuple) -> None:

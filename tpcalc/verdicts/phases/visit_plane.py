@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any, ClassVar, Iterator, Sequence
 
 import sympy as sp
 
-from ..._checks import short, symbolic
+from ..._checks import exponent, short, symbolic
 from ..._shown import Short
 from ...errors import NotCovered
 from ...models import ResNet
@@ -79,9 +78,7 @@ class VisitPlane:
             raise ValueError(f"scale: got {short(scale)} with visits; expected a tp.DepthScaling or None")
         if scale is not None and not isinstance(net, ResNet):
             raise ValueError(f"net: got {short(net)} with a scale and visits; expected a tp.ResNet")
-        if not all(isinstance(power, (sp.Expr, Number)) and not isinstance(power, bool) for power in visits):
-            raise ValueError(f"visits: got {short(visits)}; {EXPECTED}")
-        given = [symbolic(power) for power in visits]
+        given = [exponent("visits", power) for power in visits]
         beside = "" if scale is None else f" with {short(scale)}"
         once, optimizer, assumed = visited_once(net, opt)
         exponents = [] if scale is None else [scale.alpha, scale.gamma]
