@@ -48,6 +48,7 @@ def test_recipes_that_know_nothing_of_visits() -> None:
 def test_one_layer_that_is_visited_again_and_again() -> None:
     plan = tpt.plan(Loop, dict(layers=1, visits=4), dict(layers=1, visits=12), forward="multiplier")
     assert plan.multipliers() == {"blocks.0.down": pytest.approx(1 / 3)}
+    assert plan.title.endswith("depth 4 -> 4, width times 1, visits of layers times 3")
 
 
 def test_layers_that_are_visited_differently_often_are_refused() -> None:

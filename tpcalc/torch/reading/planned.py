@@ -198,4 +198,4 @@ def _layers(reading: Reading, parameters: list[Parameter], visits: float) -> Lay
                   for names in ([role.name for role in reading.roles], reading.names)]
         if counts[0] and counts[1] * main.base * visits == counts[0] * main.target:
             return LayerCount(stem, *counts)
-    return LayerCount("", main.base or 1, main.target or 1)
+    return LayerCount("", main.base or 1, round((main.target or 1) / visits) or 1)
