@@ -64,6 +64,29 @@ def test_spheres(optimizer: str) -> None:
     assert wide.entry("layers.0.0.weight").factor("lr") == pytest.approx(0.5)
 
 
+class Stacked(nn.Module):
+    """Four matrices a layer, one for every position."""
+
+    def __init__(self, depth: int = 2, n: int = 16) -> None:
+        super().__init__()
+        self.emb, self.head = nn.Linear(3, n), nn.Linear(n, 5)
+        self.w = nn.ParameterList([nn.Parameter(torch.randn(4, n, n) / n**0.5) for _ in range(depth)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.emb(x).transpose(0, 1)
+        for w in self.w:
+            h = h + torch.bmm(torch.tanh(h), w)
+        return self.head(h)
+
+
+def test_the_least_dimension_of_a_stack_is_not_that_of_its_matrices() -> None:
+    given = dict(base=dict(depth=2), target=dict(depth=4), optimizer="muon", batch=torch.randn(2, 4, 3),
+                 horizon=dict(batch_size=(8, 16), steps=(200, 100)))
+    with pytest.raises(tp.NotCovered, match=r"w.*of shape \(4, 16, 16\) with data='width'; kernels meet"):
+        tpt.plan(Stacked, **given, data="width")
+    assert tpt.plan(Stacked, **given, data="fixed").entry("w.0").power("lr") == "L^(-1) B^(1/2)"
+
+
 class OnSpheres(torch.optim.Optimizer):
     """Steps relative to Frobenius norms, which are restored; signs stand for AdamW outside of layers."""
 

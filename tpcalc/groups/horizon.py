@@ -102,7 +102,8 @@ def with_horizon(plan: P, horizon: PlanHorizon | None) -> P:
     """The plan with powers of batch size B and steps T in rates and decays; what is known of them in its notes.
 
     Raises ``NotCovered`` where x, u or ``data`` are needed and were not given, for SOAP, and for Muon between two
-    batches of which one is below the least dimension of a matrix and one above, or both above one that grows.
+    batches of which one is below the least dimension of a matrix and one above, or both above one that grows, and for
+    kernels and stacks of matrices where the rank of gradients is asked for.
     """
     if horizon is None:
         return plan
@@ -149,6 +150,10 @@ def _rule(optimizer: str, entry: PlanEntry, horizon: PlanHorizon) -> tuple[Trans
                          "width, so that a batch has as many as it has samples, or tokens")
     if horizon.data == "fixed":
         return rule, ABOVE
+    if len(entry.parameter.shape) > 2:
+        raise NotCovered(f"horizon: got {pattern} of shape {entry.parameter.shape} with data='width'; kernels meet "
+                         "more samples than a batch has, and of stacks of matrices each may meet fewer, so that the rank "
+                         "of their gradients is not known; expected matrices, or data='fixed'")
     least = _least(entry)
     if all(size <= width for size, width in zip(horizon.batch_size, least)):
         return rule, BELOW
