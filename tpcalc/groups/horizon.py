@@ -152,8 +152,8 @@ def _rule(optimizer: str, entry: PlanEntry, horizon: PlanHorizon) -> tuple[Trans
         return rule, ABOVE
     if len(entry.parameter.shape) > 2:
         raise NotCovered(f"horizon: got {pattern} of shape {entry.parameter.shape} with data='width'; kernels meet "
-                         "more samples than a batch has, and of stacks of matrices each may meet fewer, so that the rank "
-                         "of their gradients is not known; expected matrices, or data='fixed'")
+                         "more samples than a batch has, and of stacks of matrices each may meet fewer, so that the "
+                         "rank of their gradients is not known; expected matrices, or data='fixed'")
     least = _least(entry)
     if all(size <= width for size, width in zip(horizon.batch_size, least)):
         return rule, BELOW
