@@ -112,7 +112,7 @@ def test_what_does_not_decide_is_refused() -> None:
         swept(0, 0.3, 0, 1, setting="decay").fit()
     with pytest.raises(ValueError, match="x: got 0.5 for a sweep over the rate"):
         good.fit(x=0.5)
-    for losses in (good.losses[:, :3], np.full((6, 22), np.nan)):
+    for losses in (good.losses[:, :3], np.full((6, 22), np.nan), good.losses + 1j):
         with pytest.raises(ValueError, match="losses: got"):
             HorizonSweep(good.batch_sizes, good.steps, GRID, losses)
 

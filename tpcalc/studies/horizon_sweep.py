@@ -70,6 +70,8 @@ class HorizonSweep(Tabled, Short):
         sizes = [np.array([_checks.positive_integer(name, int(one) if one.is_integer() else one)
                            for one in _checks.finite_array(name, given).ravel().tolist()])
                  for name, given in (("batch_sizes", batch_sizes), ("steps", steps))]
+        if np.iscomplexobj(losses):
+            raise ValueError(f"losses: got {_checks.short(losses)}; expected real numbers")
         grid, found = _checks.finite_array("values", values), np.asarray(losses, dtype=float)
         if grid.ndim != 1 or not len(grid) or grid[0] <= 0 or np.any(np.diff(grid) <= 0):
             raise ValueError(f"values: got {_checks.short(values)}; expected growing positive numbers")
