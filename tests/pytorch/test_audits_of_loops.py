@@ -86,6 +86,17 @@ def test_faults_over_visits_are_found(power: float, rate: float, quantity: str, 
         assert not any(one.quantity.startswith("branch") for one in found.findings)
 
 
+@pytest.mark.parametrize("rate, said", [(-1, "goes with the number of visits as"), (1, "grows with the number of v")])
+def test_rates_outside_of_layers_that_go_with_visits_are_said_to(rate: int, said: str) -> None:
+    def of(model: Multiplied) -> Any:
+        visits = len(model.way) / len(model.blocks)
+        return torch.optim.AdamW(model.parameters(), lr=0.01 * visits**rate, eps=1e-12, weight_decay=0)
+
+    found = tpt.audit(lambda visits: Multiplied(-1, visits=visits), of, depths=(2, 8), recipe="depth-mup",
+                      depth_key="visits")
+    assert any(one.pattern == "read.weight" and f"its learning rate {said}" in one.cause for one in found.findings)
+
+
 def test_eps_and_decay_over_visits() -> None:
     """Gradients are sums over visits: neither eps nor what Adam adds of weights to them depends on N."""
     def optimizer(rate: float, decay: float, eps: float) -> Callable:

@@ -108,11 +108,11 @@ def branch_cause(measured: float, expected: float, normalized: bool, skipped: bo
     return "the branch shrinks twice, by its multiplier and by its initialization, or its multiplier is too small"
 
 
-def update_cause(inside: bool, measured: float, expected: float, whole: bool) -> str:
-    """Why updates are larger, or smaller; whole: all parameters of layers are off alike."""
+def update_cause(inside: bool, measured: float, expected: float, whole: bool, axis: str) -> str:
+    """Why updates are larger, or smaller; whole: all parameters of layers are off alike; axis: what they grow with."""
     if not inside:
-        return ("its learning rate goes with the depth as that of a matrix in layers; outside of layers it should not"
-                if measured < expected else "its learning rate grows with the depth")
+        return (f"its learning rate goes with {axis} as that of a matrix in layers; outside of layers it should not"
+                if measured < expected else f"its learning rate grows with {axis}")
     if whole:
         return ("the learning rate of layers lacks a factor, or their branches are larger than they should be"
                 if measured > expected else

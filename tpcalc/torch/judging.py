@@ -203,7 +203,7 @@ class Measure:
             tolerance *= 1.25  # of vectors there are fewer entries to measure
         if update.is_known and update.differs(expected, tolerance):
             found.append(Finding.of(p, self.update, update, expected,
-                                    update_cause(inside, update.value, expected, whole)))
+                                    update_cause(inside, update.value, expected, whole, self.axis)))
         return found
 
     def _against_verdict(self, p: str, inside: bool, branch: Power, update: Power, whole: bool,
@@ -213,7 +213,7 @@ class Measure:
             return []
         if not inside:
             return [] if update.value <= TOLERANCE else [
-                Finding.of(p, self.update, update, 0.0, update_cause(False, update.value, 0.0, whole))]
+                Finding.of(p, self.update, update, 0.0, update_cause(False, update.value, 0.0, whole, self.axis))]
         steps = STEPS[self.live.grows]
         together = Fraction(round(-steps * update.value), steps)
         alpha = Fraction(round(-steps * branch.value), steps) if branch.is_known else Fraction(1)
@@ -221,7 +221,7 @@ class Measure:
         if not starts:
             return [Finding.of(p, self.branch, branch, largest, branch_cause(branch.value, largest, False, skipped))]
         if stays is False:
-            return [Finding.of(p, self.update, update, -1.0, update_cause(True, update.value, -1.0, whole))]
+            return [Finding.of(p, self.update, update, -1.0, update_cause(True, update.value, -1.0, whole, self.axis))]
         return []
 
     def _verdict(self, alpha: Fraction, gamma: Fraction) -> tuple[bool | None, bool | None, float]:
