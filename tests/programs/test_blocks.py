@@ -248,3 +248,12 @@ def test_what_is_kept_and_never_moved_stays_0(method: str) -> None:
     found, usual = (tp.train(tp.ResNet("tanh", block), task, tp.SGD(0.3), tp.DepthScaling(), 3, width or tp.oo,
                              method=method).outputs for block in (kept, "pre_nonlin"))
     np.testing.assert_array_equal(found, usual)
+
+
+def test_a_matrix_whose_product_nothing_reads_is_refused_by_name() -> None:
+    def block(b: tp.Branch) -> sp.Expr:
+        b.let("v", MatVec(b.weights("Wv"), b.x))
+        return MatVec(b.weights("Wo"), b.let("z", b.phi(b.x)))
+
+    with pytest.raises(ValueError, match="block: got Wv, whose gradient is 0: what is added to the stream"):
+        tp.program(tp.ResNet("tanh", block), tp.SGD(), SCALE)
