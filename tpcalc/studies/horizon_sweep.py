@@ -147,7 +147,7 @@ class HorizonSweep(Tabled, Short):
         low, high = (1, int(self.batch_sizes.max())) if batches is None else _range(batches)
         used = (self.batch_sizes >= low) & (self.batch_sizes <= high)
         if not used.any():
-            raise ValueError(f"batches: got {_checks.short(batches)}, which the sweep has none of; expected a range with "
+            raise ValueError(f"batches: got {_checks.short(batches)}, with no batch in it; expected a range with "
                              f"some of {_listed(self.batch_sizes)}")
         outside = np.flatnonzero(used & np.isnan(self.optimum))
         if len(outside):
