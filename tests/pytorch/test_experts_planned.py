@@ -152,7 +152,7 @@ def test_a_softmax_of_what_was_chosen_has_shares_of_those_that_act(grown: dict[s
             least = logits.topk(self.k).values[..., -1:]
             gates = logits.masked_fill(logits < least, -math.inf).softmax(-1)
             hidden = F.silu(torch.einsum("btn,emn->btem", x, self.up))
-            return torch.einsum("btem,enm,bte->btn", hidden, self.down, gates)
+            return (torch.einsum("btem,enm->bten", hidden, self.down) * gates[..., None]).sum(-2)
 
     assert factors("adamw", grown, block=Masked) == factors("adamw", grown)
 
@@ -169,7 +169,7 @@ def test_the_largest_is_chosen_where_it_is_said_which_one_it_is() -> None:
             weight = (logits - logits.max(-1, keepdim=True).values).exp()
             gates = weight / weight.sum(-1, keepdim=True)
             hidden = F.silu(torch.einsum("btn,emn->btem", x, self.up))
-            return torch.einsum("btem,enm,bte->btn", hidden, self.down, gates)
+            return (torch.einsum("btem,enm->bten", hidden, self.down) * gates[..., None]).sum(-2)
 
     def role(block: type[nn.Module]) -> str:
         plan = tpt.plan(lambda **sizes: Model(**sizes, block=block), BASE, {**BASE, "depth": 4})

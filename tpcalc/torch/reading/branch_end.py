@@ -66,6 +66,8 @@ class _EndSearch:
             self.found += [use for use in own if use.how in ("gain", "bias")]
             self.ways.append("norm")
             return []
+        if op.name in CONTRACTIONS and not own and (weighed := self._weighed(signals)):
+            return weighed
         if op.name in CONTRACTIONS or op.name in ATTENTIONS:
             self.found += own
             self.ways.append("matrix" if own else "attention" if op.name in ATTENTIONS else "activations")
@@ -82,6 +84,12 @@ class _EndSearch:
             return signals
         self.ways.append("function " + op.name if op.name in BOUNDED else op.name)
         return []
+
+    def _weighed(self, signals: list[int]) -> list[int]:
+        """The signal that others sum up with weights, as gates do experts: it has more entries than they."""
+        sizes = {number: self.graph.tape.values[number].numel() for number in signals}
+        largest, *others = sorted(sizes, key=sizes.__getitem__, reverse=True) or [0]
+        return [largest] if others and sizes[largest] > sizes[others[0]] else []
 
     def _factor(self, op: Op, own: list[Use], signals: list[int]) -> list[int]:
         if own:
