@@ -157,6 +157,21 @@ def test_a_softmax_of_what_was_chosen_has_shares_of_those_that_act(grown: dict[s
     assert factors("adamw", grown, block=Masked) == factors("adamw", grown)
 
 
+def test_weights_of_experts_that_are_not_read_are_refused() -> None:
+    """A softmax by hand: as a width, the number of experts would have powers of its own."""
+    class ByHand(MoE):
+        def forward(self, x: Tensor) -> Tensor:
+            weight = self.router(x).exp()
+            hidden = F.silu(torch.einsum("btn,emn->btem", x, self.up))
+            every = torch.einsum("btem,enm->bten", hidden, self.down)
+            return (every * (weight / weight.sum(-1, keepdim=True))[..., None]).sum(-2)
+
+    with pytest.raises(tp.NotCovered, match="router.weight: got as many outputs as layers.0.down has matrices, whose "
+                                            "number grows"):
+        factors("adamw", dict(E=2), block=ByHand)
+    assert factors("adamw", dict(m=2), block=ByHand)["W2"]["lr"] == pytest.approx(0.5)
+
+
 def test_the_largest_is_chosen_where_it_is_said_which_one_it_is() -> None:
     class Largest(MoE):
         def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:

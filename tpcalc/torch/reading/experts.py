@@ -152,6 +152,7 @@ def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNet
     there, notes = {} if other is None else choices(other), list[str]()
     twins = {one: name for name, one in names.items()}
     of = {**stacks(network, routers), **routers}
+    require_weights_that_are_read(network, of, growth)
     found = []
     for role in roles:
         choice = of.get(role.name)
@@ -181,6 +182,24 @@ def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNet
         kind = "router" if role.name in routers else "expert"
         found.append(replace(role, kind=kind, experts=experts, active=active, gates=gates))
     return found, notes
+
+
+def require_weights_that_are_read(network: RecordedNetwork, of: Mapping[str, Choice], growth: Mapping[str, Growth]
+                                  ) -> None:
+    """Raise ``NotCovered`` for a stack that grows in number beside a matrix with as many outputs, among which nothing
+    that is known chooses: weights of experts that something else makes."""
+    shapes = network.tape.shapes
+    counts = {(network.place(use), shapes[use.parameter][0]): use.parameter for use in network.uses
+              if use.how == "matrix" and len(shapes[use.parameter]) == 3 and use.op.name not in CONVOLUTIONS
+              and use.parameter not in of and use.parameter in growth and growth[use.parameter][0] != 1}
+    for use in network.uses:
+        axes = [axis for axis in use.fan_out if axis is not None]
+        if use.how != "matrix" or use.parameter in of or len(shapes[use.parameter]) != 2 or len(axes) != 1:
+            continue
+        stack = counts.get((network.place(use), shapes[use.parameter][axes[0]]))
+        if stack is not None:
+            raise NotCovered(f"{use.parameter}: got as many outputs as {stack} has matrices, whose number grows, and "
+                             "nothing that is known chooses among them; expected a softmax, a sigmoid or topk")
 
 
 def gates_of(network: RecordedNetwork, choice: Choice, of: Mapping[str, Choice]) -> str:
