@@ -61,7 +61,8 @@ def test_gradient_descent_has_none() -> None:
     assert "crossover" not in run.at_width(8, seeds=2).warning
 
 
-@pytest.mark.parametrize("opt, seeds", [(tp.SignSGD(0.3), 1500), (tp.NormalizedSGD(0.3), 1500)], ids=str)
+@pytest.mark.parametrize("opt, seeds", [pytest.param(tp.SignSGD(0.3), 1500, marks=pytest.mark.nightly),
+                                        (tp.NormalizedSGD(0.3), 1500)], ids=str)
 def test_nonlinear_networks_are_met(opt: Any, seeds: int) -> None:
     """Far below the limit, which is six standard errors away."""
     run = tp.train(tp.ResNet("tanh"), TWO, opt, SCALE, 4, method=FEW)

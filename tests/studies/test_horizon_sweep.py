@@ -52,6 +52,7 @@ def test_what_is_no_power_has_larger_errors() -> None:
     assert bent.fit().x_error > 4 * straight.fit().x_error
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_solved_has_its_own_x() -> None:
     """Risks in closed form over a grid of rates, beside best rates that were searched for."""
     found = tp.long_horizon(tp.ResNet(), tp.Stream(np.eye(2), [1.0, 0.0], 0.5), tp.SGD(), tp.DepthScaling(1, 0))
