@@ -60,3 +60,17 @@ def test_what_blows_up_is_said() -> None:
                  depth=2)
     with pytest.raises(tp.Divergence, match="alpha = 1/4"):
         tp.train(tp.ResNet(visits=tp.oo), TASK, tp.SGD(1.0), tp.DepthScaling(.25, .5), depth=tp.oo)
+
+
+@pytest.mark.parametrize("how, said", [
+    (dict(net=tp.ResNet("tanh", visits=tp.oo)), "visits=oo.*takes phi='linear'"),
+    (dict(net=tp.ResNet(visits=tp.oo, inject=1)), "inject: got 'cycle' and 1"),
+    (dict(opt=tp.Muon(.5)), "expected for a tp.Muon: a number of visits"),
+    (dict(width=16), "width: got 16 with infinitely many visits"),
+    (dict(method="particles"), "method='particles' takes a number"),
+    (dict(net=tp.ResNet(visits=3), method="loop_time"), "visits: got 3; method='loop_time' takes infinitely many")],
+    ids=["tanh", "inject", "muon", "width", "particles", "three"])
+def test_refusals_are_of_the_call(how: dict, said: str) -> None:
+    asked = {"net": tp.ResNet(visits=tp.oo), "task": TASK, "opt": tp.SGD(.5), "scale": tp.DepthScaling(), "depth": 2}
+    with pytest.raises(tp.NotCovered, match=said):
+        tp.train(**{**asked, **how})

@@ -110,6 +110,18 @@ def test_what_cannot_be_is_refused() -> None:
             run.gamma(1, 0, 0, 0, 1, 0.5) if call == "gamma" else run.c(1, 0, 0, 0.5)
 
 
+@pytest.mark.parametrize("options", [dict(samples=512), dict(width=64)], ids=["particles", "dense"])
+def test_neurons_without_a_gradient_are_named(options: dict) -> None:
+    """relu's dead neurons have gradients of 0, of which Adam has no direction unless its eps says so."""
+    net = tp.ResNet("relu", "mlp")
+    with pytest.raises(tp.Divergence, match="eps=0 and so no direction, 0/0"):
+        tp.train(net, TASK, tp.Adam(0.1), SCALE, 2, **options)
+    assert np.all(np.isfinite(tp.train(net, TASK, tp.Adam(0.1, eps=1e-6), SCALE, 2, **options).outputs))
+    with pytest.raises(tp.Divergence) as caught:
+        tp.train(net, TASK, tp.SGD(1e200), SCALE, 2, **options)
+    assert "eps" not in str(caught.value)
+
+
 def test_a_blow_up_names_the_step_and_the_layer() -> None:
     h = sp.Symbol("h", real=True)
     with pytest.raises(tp.Divergence, match=r"step \d, layer \d: .* is not finite") as caught:

@@ -18,7 +18,8 @@ from tpcalc.optimizers.updates import kind_of_updates
 TASK = tp.Task([[[1.0], [0.3]]] * 3, [[[1.0], [-0.7]]] * 3)
 OPTIMIZERS = (tp.SGD(0.5), tp.SGD(0.5, momentum=0.5), tp.Muon(0.3), tp.Shampoo(0.3), tp.SOAP(0.3),
               tp.NormalizedSGD(0.3), tp.SignSGD(), tp.Adam(0.1), tp.Clipped(tp.SGD(0.5), 1.0))
-NETWORKS = (tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet("tanh"), tp.ResNet("relu", "mlp"))
+NETWORKS = (tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet("tanh"), tp.ResNet("relu", "mlp"),
+            tp.ResNet(visits=tp.oo), tp.ResNet("tanh", visits=tp.oo))
 SCALES = (tp.DepthScaling(), tp.Parametrization(depth=tp.DepthScaling()),
           tp.Parametrization(width=tp.width.width_recipe("NTP", 3)))
 
@@ -33,20 +34,20 @@ def problems() -> Iterator[tp.Problem]:
 
 def says_table(name: str, problem: tp.Problem) -> bool:
     takes, sizes = TAKES[name], ("finite", "infinite")
-    return (takes.depth in ("any", sizes[problem.layers is None]) and takes.width == sizes[problem.neurons is None]
+    return ((takes.visits == "infinitely many") == (problem.net.visits == tp.oo)
+            and takes.depth in ("any", sizes[problem.layers is None]) and takes.width == sizes[problem.neurons is None]
             and kind_of_updates(problem.opt) in takes.updates
             and (takes.exponents == "by matrix" or isinstance(problem.scale, tp.DepthScaling))
             and (takes.powers_of_n == "any" or problem.is_mup)
-            and (takes.blocks != "linear" or problem.net.is_plain)
+            and (takes.blocks != "linear" or problem.net.visited_once.is_plain)
             and (takes.blocks != "without functions" or problem.net.is_linear)
             and (takes.ends == "trained" or not problem.net.train_embedding_readout))
 
 
 def has_more_to_say(name: str, problem: tp.Problem) -> bool:
-    """Rules that are no trait: Muon's blocks at infinite depth, rates in powers of n of other optimizers, and a number
-    of visits where a method takes infinitely many."""
+    """Rules that are no trait: Muon's blocks at infinite depth, rates in powers of n of other optimizers."""
     muon = isinstance(problem.opt, tp.Muon) and problem.net.matrices > 1 and name == "collocation"
-    return muon or name == "loop_time" or not problem.is_mup and not isinstance(problem.opt, tp.SGD)
+    return muon or not problem.is_mup and not isinstance(problem.opt, tp.SGD)
 
 
 def test_methods_take_what_the_table_says() -> None:

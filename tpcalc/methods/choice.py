@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterator, Sequence
 
-from .._types import Fields, Value
+import sympy as sp
+
 from .. import _checks
+from .._types import Fields, Value
 from .._shown import Short, Tabled
 from ..errors import NotCovered
 from ..training.problem import Problem
@@ -149,6 +151,9 @@ def _first(problem: Problem) -> Method:
             return method
         refusals.append((method.name, reason))
     telling = [(name, reason) for name, reason in refusals if not isinstance(reason, WrongSizes)]
+    if not telling and problem.net.visits == sp.oo:
+        raise NotCovered(f"width: got {problem.neurons} with infinitely many visits, which are known at infinite width; "
+                         "expected tp.oo, or a number of visits")
     if not telling:
         raise NotCovered(f"method: got 'auto' with depth {problem.layers or 'tp.oo'} and width "
                          f"{problem.neurons or 'tp.oo'}, which no method takes; expected any depth at "

@@ -16,7 +16,6 @@ from ..results.run import Run
 from ..training.problem import Problem
 from .method import Progress, refusal, require_taken
 from .solution import outputs_alone
-from .takes import WrongSizes
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,10 @@ class LoopTime:
         """A number of visits, visits in blocks, what is added at every visit, other blocks than linear ones of one
         matrix, trained embedding and readout, and other optimizers than tp.SGD."""
         net = problem.net
-        if net.visits != sp.oo:
-            return WrongSizes(f"visits: got {net.visits}; method={self.name!r} takes infinitely many; expected tp.oo")
-        if net.order != "cycle" or net.inject:
+        if net.visits == sp.oo and net.order != "cycle" or net.inject:
             return (f"order, inject: got {net.order!r} and {net.inject} with infinitely many visits; "
                     f"method={self.name!r} takes 'cycle' and 0")
-        return refusal(self.name, replace(problem, net=replace(net, visits=1)))  # type: ignore[type-var]
+        return refusal(self.name, problem)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; raises ``Divergence`` where there is no limit of infinite depth, or the solution blows up, and

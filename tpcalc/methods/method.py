@@ -20,7 +20,7 @@ from ..results.run import Run
 from ..width.sizes.verdict import width_verdict
 from .fluctuations import directions_are_sampled
 from .normalized import require_gradients
-from .takes import TAKES, WrongSizes, misplaced, not_taken
+from .takes import TAKES, misplaced, not_taken
 from .undecided import require_decided
 
 Progress = Callable[[int, int], None]
@@ -47,9 +47,6 @@ class Method(Protocol):
 def refusal(name: str, problem: Problem) -> str | None:
     """Why the table of what methods take has no place for a problem, or None."""
     found = misplaced(name, problem)
-    if found is None and problem.net.visits == sp.oo:
-        found = WrongSizes(f"visits: got tp.oo; method={name!r} takes a number of visits; expected one, or 'loop_time' "
-                           "for linear blocks of one matrix")
     if found is None and not problem.is_mup and TAKES[name].powers_of_n == "muP":
         found = no_kets(name, problem)
     if found is None:
@@ -58,7 +55,8 @@ def refusal(name: str, problem: Problem) -> str | None:
         found = reason_of(lambda: require_decided(problem))
     if found is None and TAKES[name].blocks == "linear":
         trained = TAKES[name].ends == "trained"
-        found = reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_embedding_readout=trained))
+        found = reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained,
+                                                            visited=TAKES[name].visits != "a number"))
     if found is None and TAKES[name].blocks == "without functions" and not problem.net.is_linear:
         found = (f"net: got {problem.net!r}; method={name!r} takes linear networks: sums of vectors and of products of "
                  "matrices with vectors, without norms and activations")

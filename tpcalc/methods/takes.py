@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Callable, Iterator
 
+import sympy as sp
+
 from .. import _checks
 from .._shown import Short, Tabled
 from ..optimizers.sgd import on_sphere
@@ -34,7 +36,7 @@ class Takes:
     depth, width: "finite", "infinite" or "any"; updates: kinds of ``UPDATES``; blocks: a word of ``BLOCKS``;
     exponents: "one" size of updates for all matrices, or "by matrix"; powers_of_n: muP's alone, or "any"; ends:
     embedding and readout may be "trained", or are "frozen"; spheres: updates with ``sphere`` are "taken", or
-    "refused"; of_muon: where a tp.Muon is taken, if not everywhere.
+    "refused"; visits of layers: "a number" or "infinitely many"; of_muon: where a tp.Muon is taken, if not everywhere.
     """
 
     depth: str
@@ -45,6 +47,7 @@ class Takes:
     powers_of_n: str = "muP"
     ends: str = "trained"
     spheres: str = "taken"
+    visits: str = "a number"
     of_muon: str = ""
 
 
@@ -53,7 +56,7 @@ TAKES = {
     "collocation": Takes("infinite", "infinite", "kernels", ("linear", "orthogonal"), "one",
                          of_muon="in linear blocks and phi(W x) without a norm"),
     "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
-    "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen"),
+    "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen", visits="infinitely many"),
     "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
     "common_draws": Takes("infinite", "infinite"),
     "dense": Takes("finite", "finite", powers_of_n="any"),
@@ -77,6 +80,10 @@ def misplaced(name: str, problem: Problem) -> str | None:
         others = _names(one for one, other in TAKES.items() if other.depth == "infinite")
         return WrongSizes(f"method: got {name!r} with depth {problem.layers or 'tp.oo'}; expected {others} at "
                           "depth=tp.oo, the others at finite depth")
+    if takes.visits != _visits(problem):
+        others = _names(one for one, other in TAKES.items() if other.visits != takes.visits)
+        return WrongSizes(f"visits: got {'tp.oo' if problem.net.visits == sp.oo else problem.net.visits}; "
+                          f"method={name!r} takes {takes.visits}; expected such visits, or {others}")
     return None
 
 
@@ -98,6 +105,10 @@ def not_taken(name: str, problem: Problem) -> str | None:
     return None
 
 
+def _visits(problem: Problem) -> str:
+    return "infinitely many" if problem.net.visits == sp.oo else "a number"
+
+
 def _size(size: int | None) -> str:
     return "infinite" if size is None else "finite"
 
@@ -108,9 +119,10 @@ def _takers(problem: Problem, takes_trait: Callable[[Takes], bool]) -> str:
               "any": True}
     found: dict[tuple[str, str], list[str]] = {}
     for name, takes in TAKES.items():
-        if blocks[takes.blocks] and takes_trait(takes):
+        if blocks[takes.blocks] and takes_trait(takes) and takes.visits == _visits(problem):
             found.setdefault((takes.width, takes.depth), []).append(name)
-    return ", ".join(f"{_names(found[sizes])} {said}" for sizes, said in SIZES.items() if sizes in found)
+    return ", ".join(f"{_names(found[sizes])} {said}" for sizes, said in SIZES.items() if sizes in found) or (
+        "a number of visits, of which other methods know")
 
 
 def _names(names: Iterator[str] | list[str]) -> str:
@@ -136,7 +148,8 @@ class Coverage(Tabled, Short):
     def __str__(self) -> str:
         lines = []
         for row in self.rows:
-            lines.append(f"{row['method']}: {row['depth']} depth, {row['width']} width; {row['blocks']}")
+            visits = "" if row["visits"] == "a number" else f"; {row['visits']} visits"
+            lines.append(f"{row['method']}: {row['depth']} depth, {row['width']} width; {row['blocks']}{visits}")
             lines.append(f"    {row['updates']}; spheres {row['spheres']}")
             lines.append(f"    exponents: {row['exponents']}; powers of n: {row['powers_of_n']}; embedding and "
                          f"readout: {row['ends']}")

@@ -6,8 +6,13 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 
+import sympy as sp
+
 from .._types import KeptNodes, Number
 from .. import _checks
+from ..errors import Divergence
+from ..gaussian.scalar_functions import H, scalar_function
+from ..models.activations import activation
 from ..scaling import DepthScaling
 from ..optimizers import Clipped
 from ..data import Sequences, Task
@@ -107,7 +112,20 @@ def train(net: Network | Problem, task: Task | Sequences | Text | None = None, o
     _checks.with_methods("progress", progress, ("__call__",), "a function")
     wanted_times(keep_nodes, problem)
     found = chosen_method(problem, method, options)
-    return replace(found.solve(problem, keep_nodes, progress), limit=partial(limit_by, found))
+    try:
+        return replace(found.solve(problem, keep_nodes, progress), limit=partial(limit_by, found))
+    except Divergence as error:
+        if error.step and getattr(problem.opt, "eps", None) == 0 and _has_dead_neurons(problem.net):
+            raise Divergence(f"{error}; {problem.opt!r} has eps=0 and so no direction, 0/0, for entries whose gradients"
+                             " have all been 0, as of neurons that were never active; an eps above 0 has one",
+                             error.step, error.layer) from None
+        raise
+
+
+def _has_dead_neurons(net: Network) -> bool:
+    """Is the slope of the activation exactly 0 far out, as relu's is?"""
+    slope = scalar_function(activation(net.phi)(H)).derivative.expression
+    return any(slope.xreplace({H: far}) == 0 for far in (sp.Integer(-1000), sp.Integer(1000)))
 
 
 def limit_by(method: Method, problem: Problem) -> Run:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Mapping
+from typing import Any, ClassVar, Mapping, Self
 
 import sympy as sp
 
@@ -246,11 +246,20 @@ class Network(ABC):
     def require_sizes(self, depth: int | None) -> None:
         """Raise ``ValueError`` for a depth at which what is set as an expression in it has no value."""
 
-    def require_plain(self, what: str, trained_embedding_readout: bool = False) -> None:
+    @property
+    def visited_once(self) -> Self:
+        """The network whose layers are visited once each."""
+        if self.visits == 1:
+            return self
+        return replace(self, visits=1, order="cycle", inject=0)  # type: ignore[type-var]
+
+    def require_plain(self, what: str, trained_embedding_readout: bool = False, visited: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
-        but for ``trained_embedding_readout``, frozen embedding and readout."""
-        self.require_one_visit(f"{what} takes networks")
-        if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
+        but for ``trained_embedding_readout``, frozen embedding and readout; visited: whether layers may be visited more
+        than once."""
+        if not visited:
+            self.require_one_visit(f"{what} takes networks")
+        if not self.visited_once.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
             raise NotCovered(f"net: got {self!r}; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
                              "'pre_nonlin'), skip=None, norm=None, readout='linear'"
                              + ("" if trained_embedding_readout else " and frozen embedding and readout"))

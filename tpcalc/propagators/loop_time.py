@@ -25,19 +25,28 @@ AGREED, ROUNDS, SIZES = 1e-13, 400, (8, 12, 18, 27, 40, 60)
 
 @dataclass(frozen=True)
 class LoopNodes:
-    """Gauss-Legendre nodes in [0, 1]; weights: of integrals over [0, 1]; below: (nodes, nodes), of integrals from 0 to
-    each node, exact for polynomials of as many coefficients as there are nodes."""
+    """Nodes in [0, 1]; weights: of integrals over [0, 1]; below: (nodes, nodes), of integrals from 0 to each node."""
 
     weights: np.ndarray
     below: np.ndarray
 
     @classmethod
     def of(cls, count: int) -> LoopNodes:
+        """Those of Gauss and Legendre, exact for polynomials of as many coefficients as there are nodes."""
         legendre = np.polynomial.legendre
         nodes, weights = legendre.leggauss(count)
         values = legendre.legvander(nodes, count - 1)
         integrals = np.stack([legendre.legval(nodes, legendre.legint(row, lbnd=-1)) for row in np.eye(count)], axis=1)
         return cls(weights / 2, integrals @ np.linalg.inv(values) / 2)
+
+    @classmethod
+    def even(cls, count: int) -> LoopNodes:
+        """Both ends and as far apart, with straight lines between them: for functions with a kink at equal times."""
+        below = np.tril(np.ones((count, count))) - np.eye(count) / 2
+        below[:, 0] /= 2
+        below[0] = 0.0
+        below /= count - 1
+        return cls(below[-1].copy(), below)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     activation(readout, "readout")
     net = replace(net, readout="linear")  # of blocks and streams, which know nothing of it
     if not is_linear(readout):
-        require_gaussian(replace(net, visits=1, order="cycle", inject=0), layers,
+        require_gaussian(net.visited_once, layers,
                          f"a readout of {_checks.short(readout)}")
     return KernelFunction((InitialLayers if net.visits == 1 else VisitedLayers)(net, layers, scale), ends, readout)
 

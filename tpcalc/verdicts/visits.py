@@ -143,7 +143,7 @@ def visited_once(net: Any, opt: Any) -> tuple[Network, Optimizer, tuple[str, ...
     if getattr(net, "inject", 0) != 0:
         raise NotCovered(f"inject: got {net.inject}; powers of the number of visits are counted where visits add "
                          "blocks alone; expected 0")
-    once: Network = replace(net.narrow, visits=1, order="cycle")  # type: ignore[type-var]
+    once = net.narrow.visited_once
     _require_layers_of_one_kind(once)
     assumed = (ASSUMED, *by_gates(once), *(by_network(once) if net.positions else ()),
                *([WIDE] if net.narrow is not net else ()))

@@ -12,7 +12,7 @@ layer. Of infinitely many visits sums are integrals in loop time, d^2 C / dtau d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable, Iterator, Protocol
 
 import numpy as np
@@ -27,6 +27,9 @@ from .initial_overlaps import InitialLayers, Overlaps, block_functions
 
 ROUNDS, ROUNDING, AGREED = 400, 1e-15, 1e-10
 SIZES = (12, 18, 27, 40, 60, 90, 135)  # nodes of loop time, or of layer time
+EVEN = (9, 17, 33, 65, 129, 257)        # even nodes of loop time
+POWERS = (2, 3, 4, 5)                   # of their distance, in the error where functions have a kink at equal times
+EXTRAPOLATED = 1e-8
 PART = 2**22                            # entries that are held at once
 
 
@@ -135,7 +138,7 @@ class VisitedLayers:
     @property
     def once(self) -> InitialLayers:
         """The layers as they are visited once."""
-        return InitialLayers(replace(self.net, visits=1, order="cycle"), self.depth, self.scale)
+        return InitialLayers(self.net.visited_once, self.depth, self.scale)
 
     def carry(self, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
         """From the first visit to the last; first, second: (pairs,), which inputs a pair is of."""
@@ -144,13 +147,26 @@ class VisitedLayers:
         before: Overlaps | None = None
         for visits in self._resolutions():
             now = self._carried(visits, start, first, second)
-            if self._is_exact or before is not None and all(
-                    np.all(np.abs(a - b) <= AGREED * max(1.0, float(np.max(np.abs(b), initial=0.0))))
-                    for a, b in zip(before, now)):
+            if self._is_exact or before is not None and _agree(before, now, AGREED):
                 return now
             before = now
-        raise Divergence(f"{SIZES[-1]} nodes do not resolve the kernels of {self.net!r}, as where activations have "
-                         "kinks and visits have no number; expected a number of visits, at a depth")
+        found = self._extrapolated(start, first, second) if self.net.visits == sp.oo else None
+        if found is None:
+            raise Divergence(f"{SIZES[-1]} nodes do not resolve the kernels of {self.net!r}; expected a number of "
+                             "visits, at a depth")
+        return found
+
+    def _extrapolated(self, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps | None:
+        """From even nodes: functions that have a kink where two times are equal are smooth on both sides of it."""
+        last: list[Overlaps] = []  # from the finest nodes so far, extrapolated more and more often
+        for size in EVEN:
+            row = [self._carried(_in_loop_time(LoopNodes.even(size)), start, first, second)]
+            for power, coarse in zip(POWERS, last):
+                row.append(Overlaps(*(fine + (fine - far) / (2**power - 1) for fine, far in zip(row[-1], coarse))))
+            if len(last) > 2 and _agree(last[-1], row[-1], EXTRAPOLATED):
+                return row[-1]
+            last = row
+        return None
 
     @property
     def _is_exact(self) -> bool:
@@ -161,7 +177,7 @@ class VisitedLayers:
         count, layers = self.net.visits, self.depth
         if count == sp.oo:  # layers are one in loop time
             for nodes in map(LoopNodes.of, SIZES):
-                yield VisitsInRows(1, nodes.below, nodes.weights - nodes.below, nodes.weights)
+                yield _in_loop_time(nodes)
         elif layers is None:
             for size in SIZES:
                 points, _, integral = reference(size)
@@ -223,6 +239,15 @@ class VisitedLayers:
                 path = settled(lambda C: visits.before(of_pair(C)[0]), everywhere(start.pair[part]))
                 pairs.append(np.array(at_end(start.pair[part], start.pair_tangent[part], of_pair(path))))
         return Overlaps(*ends, *np.concatenate(pairs, axis=1))
+
+
+def _in_loop_time(nodes: LoopNodes) -> VisitsInRows:
+    return VisitsInRows(1, nodes.below, nodes.weights - nodes.below, nodes.weights)
+
+
+def _agree(before: Overlaps, now: Overlaps, share: float) -> bool:
+    return all(bool(np.all(np.abs(a - b) <= share * max(1.0, float(np.max(np.abs(b), initial=0.0)))))
+               for a, b in zip(before, now))
 
 
 def _sums(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
