@@ -152,8 +152,8 @@ def _first(problem: Problem) -> Method:
         refusals.append((method.name, reason))
     telling = [(name, reason) for name, reason in refusals if not isinstance(reason, WrongSizes)]
     if not telling and problem.net.visits == sp.oo:
-        raise NotCovered(f"width: got {problem.neurons} with infinitely many visits, which are known at infinite width; "
-                         "expected tp.oo, or a number of visits")
+        raise NotCovered(f"width: got {problem.neurons} with infinitely many visits, which are known at infinite "
+                         "width; expected tp.oo, or a number of visits")
     if not telling:
         raise NotCovered(f"method: got 'auto' with depth {problem.layers or 'tp.oo'} and width "
                          f"{problem.neurons or 'tp.oo'}, which no method takes; expected any depth at "
