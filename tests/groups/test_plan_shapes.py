@@ -133,6 +133,16 @@ def test_what_is_not_understood_is_refused_by_name(name: str, shape: Shape) -> N
         plan_shapes(*shapes)
 
 
+def test_positions_and_class_tokens_do_not_decay() -> None:
+    """timm's no_weight_decay; a table of positions that a module looks up decays, as nanoGPT's does."""
+    base, target = vit(2, 32), vit(6, 64)
+    plan = plan_shapes(base, target)
+    found = {name: one["weight_decay"] for name, one in settings_of(plan, target, lr=1e-3, weight_decay=0.1).items()}
+    assert found["cls_token"] == found["pos_embed"] == 0 and found["patch_embed.proj.weight"] == 0.1
+    shown = {row["pattern"]: "weight_decay" in row for row in plan.rows}
+    assert not shown["cls_token"] and not shown["pos_embed"] and shown["patch_embed.proj.weight"]
+
+
 def test_a_head_in_front_of_layers_is_a_head() -> None:
     """Modules are not always made in the order in which they are used."""
     def shapes(n: int, head: str) -> Shapes:

@@ -476,3 +476,31 @@ def test_matrices_of_layers_in_no_branch_are_refused() -> None:
         tpt.plan(Reversible, dict(depth=4), dict(depth=16))
     wider = tpt.plan(Reversible, dict(depth=4), dict(depth=4, n=64))
     assert wider.entry("layers.0.1.2.weight").power("lr") == "n^(-1)"
+
+
+class Patches(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """A class token in front of patches, and a table of positions, as vision transformers have them."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.patch = nn.Linear(6, width)
+        self.first, self.where = nn.Parameter(torch.randn(1, 1, width)), nn.Parameter(torch.randn(1, 5, width))
+        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(),
+                                                  nn.Linear(width, width)) for _ in range(depth))
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.cat([self.first.expand(len(x), -1, -1), self.patch(x)], dim=1) + self.where
+        for block in self.blocks:
+            x = x + block(x)
+        return torch.as_tensor(self.head(x[:, 0]))
+
+
+def test_what_is_added_as_it_is_does_not_decay() -> None:
+    """Whatever it is called."""
+    plan = tpt.plan(Patches, base=dict(width=16, depth=2), target=dict(width=32, depth=4), batch=torch.randn(2, 4, 6))
+    model = Patches(32, 4)
+    names = {id(value): name for name, value in model.named_parameters()}
+    decays = {names[id(value)]: group["weight_decay"] for group in plan.groups(model, lr=1e-3, weight_decay=0.1)
+              for value in group["params"]}
+    assert decays["first"] == decays["where"] == 0 and decays["patch.weight"] == 0.1

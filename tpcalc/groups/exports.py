@@ -20,7 +20,7 @@ def regular_expression(pattern: str) -> str:
 
 def _factors(entry: PlanEntry, names: dict[str, str]) -> dict[str, float]:
     found = {key: entry.factor(name) for name, key in names.items() if name != "eps" or entry.optimizer in ADAMS}
-    if not entry.parameter.is_matrix:
+    if not entry.parameter.decays:
         found[names["weight_decay"]] = 0.0
     return found
 

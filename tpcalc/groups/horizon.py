@@ -113,7 +113,7 @@ def with_horizon(plan: P, horizon: PlanHorizon | None) -> P:
     for entry in plan.entries:
         rule, where = _rule(plan.optimizer, entry, horizon)
         region = next(one for one in rule.regions if one.where == where)
-        decays = region.decay is not None and entry.parameter.is_matrix and plan.optimizer not in ("adam", "adafactor")
+        decays = region.decay is not None and entry.parameter.decays and plan.optimizer not in ("adam", "adafactor")
         powers = Powers(lr=horizon.powers("rate", region.rate), decay=horizon.powers(
             "decay", region.decay) if decays and region.decay is not None else None)
         steps = [_step(horizon, where, powers)]

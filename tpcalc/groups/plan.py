@@ -128,7 +128,7 @@ class Plan(Short, Tabled):
         return list(
             {"pattern": e.parameter.pattern, "role": e.parameter.role,
              **{name: f"{e.power(name)} = {e.factor(name):.4g}" for name in ("init", "lr", "eps", "weight_decay")
-                if (name != "eps" or e.optimizer in ADAMS) and (name != "weight_decay" or e.parameter.is_matrix)},
+                if (name != "eps" or e.optimizer in ADAMS) and (name != "weight_decay" or e.parameter.decays)},
              "why": e.why} for e in self.entries)
 
     @property
@@ -196,7 +196,7 @@ class Plan(Short, Tabled):
                 continue
             own = base_rate({"use_muon": is_muon(self.optimizer) and entry.optimizer == SIGN}, rate, muon_rate)
             on_sphere = on_spheres(self.optimizer) and entry.optimizer == SIGN
-            decays = entry.factor("weight_decay") if entry.parameter.is_matrix and not on_sphere else 0.0
+            decays = entry.factor("weight_decay") if entry.parameter.decays and not on_sphere else 0.0
             settings: Fields = {"lr": own * entry.factor("lr"), SCALE: entry.factor("lr"),
                                 "weight_decay": decay * decays, "weight_decay_scale": decays}
             if entry.optimizer in ADAMS:

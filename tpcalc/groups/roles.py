@@ -20,6 +20,7 @@ LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down
                      "dense_4h_to_h to_out w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
 INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem|^in$)", re.I)
+POSITIONS = re.compile(r"(^|[._])(pos|cls)[^.]*$", re.I)  # what is added as it is, and is no module's
 OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$|^fc$)", re.I)
 MATRIX_NAMES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
 STRANGE = re.compile(r"(router|expert|moe|switch|lora|layer_?scale|^ls\d*$|rezero|(resid|skip)\w*(lambda|scale|alpha))",
@@ -33,7 +34,8 @@ class ParameterGrowth:
     the forward pass multiplies its product with, at_head: the same where a tied matrix is the head; as_base: whether it
     is left as it is; visits: how often the forward pass comes back to it, where layers are visited several times;
     experts, active: how many experts there are, and act, where it is of one or chooses them; gates: how large what
-    multiplies an expert is, "shares" of those that act, "shares of all" or "free"."""
+    multiplies an expert is, "shares" of those that act, "shares of all" or "free"; by_itself: whether it is added as
+    it is, whatever the data are, as positions and class tokens are that no module looks up."""
 
     fan_in: float = 1.0
     fan_out: float = 1.0
@@ -45,6 +47,7 @@ class ParameterGrowth:
     experts: float = 1.0
     active: float = 1.0
     gates: str = ""
+    by_itself: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class Parameter:
     @property
     def is_matrix(self) -> bool:
         return self.role not in VECTORS
+
+    @property
+    def decays(self) -> bool:
+        """Has it weight decay? Vectors, positions and class tokens have none."""
+        return self.is_matrix and not self.use.by_itself
 
 
 @dataclass(frozen=True)
@@ -130,14 +138,15 @@ def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],
         found.append(Parameter(pattern, role, inside[i], shape, max(ratios, default=1.0), tuple(by_pattern[pattern]),
                                tuple(ratio != 1 for ratio in ratios), of_output,
                                None if head is None else head.rpartition(".")[0],
-                               use=_use(role, max(ratios, default=1.0), layers.multiplier)))
+                               use=_use(pattern, role, max(ratios, default=1.0), layers.multiplier)))
     return Roles(layers, width, tuple(found))
 
 
-def _use(role: str, grown: float, depth: float) -> ParameterGrowth:
+def _use(pattern: str, role: str, grown: float, depth: float) -> ParameterGrowth:
     """Fan-out of embeddings and vectors grows, fan-in of a head, and both of matrices between."""
     reads, makes = role in ("hidden", "branch output", "output", "tied"), role != "output"
-    return ParameterGrowth(grown if reads else 1.0, grown if makes else 1.0, depth)
+    return ParameterGrowth(grown if reads else 1.0, grown if makes else 1.0, depth,
+                           by_itself=role == "input" and bool(POSITIONS.search(pattern)))
 
 
 def _growth(pattern: str, base: Shape, target: Shape) -> tuple[float, ...]:

@@ -66,7 +66,7 @@ def _section(plan: ModelPlan, one: PlanEntry) -> Iterator[str]:
 
 def _has(one: PlanEntry, name: str) -> bool:
     """Does a parameter have this setting?"""
-    return not (name == "eps" and one.optimizer not in ADAMS or name == "weight_decay" and not one.parameter.is_matrix)
+    return not (name == "eps" and one.optimizer not in ADAMS or name == "weight_decay" and not one.parameter.decays)
 
 
 def _shown(step: PowerStep, one: PlanEntry) -> str:

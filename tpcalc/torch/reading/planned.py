@@ -125,7 +125,7 @@ def _patterns(reading: Reading) -> list[tuple[str, list[str]]]:
 def _likeness(role: Role) -> tuple[Hashable, ...]:
     """What parameters of one pattern have in common."""
     return (role.kind, role.in_layers, role.ends, role.stream, role.fan_in, role.fan_out, role.forward, role.at_head,
-            role.experts, role.active, role.shape)
+            role.experts, role.active, role.by_itself, role.shape)
 
 
 def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, depths: Mapping[int, float],
@@ -137,7 +137,7 @@ def _parameter(reading: Reading, pattern: str, names: list[str], role: Role, dep
     inside = role.in_layers and (stream.of_layers or not role.places[0].startswith("on "))
     kind = "hidden" if role.kind == "branch output" and role.name not in carried else role.kind
     use = ParameterGrowth(role.fan_in, role.fan_out, depths[role.stream], role.forward, role.at_head, as_base,
-                          role.visits or 1.0, role.experts, role.active, role.gates)
+                          role.visits or 1.0, role.experts, role.active, role.gates, role.by_itself)
     if role.kind == "tied" and role.head is None and role.fan_in != 1:
         raise NotCovered(f"{role.name}: got a tied matrix whose product as the head no module returns, so that nothing "
                          "can be multiplied there; expected a head that is a module")

@@ -34,7 +34,8 @@ class Role:
     forward pass multiplies its product with grows, at_head: the same where a tied matrix is the head; head: the module
     that returns that product, None for none; visits: by how much grows how often the forward pass comes back to it,
     None where that is not told; experts, active: by how much the number of experts grows that it chooses between, or is
-    one of, and of those that act; gates: how large what multiplies them is, as ``gates_of`` says; note: what is odd.
+    one of, and of those that act; gates: how large what multiplies them is, as ``gates_of`` says; by_itself:
+    whether it is added as it is, whatever the data are; note: what is odd.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Role:
     experts: float = 1.0
     active: float = 1.0
     gates: str = ""
+    by_itself: bool = False
     note: str = ""
 
     @property
@@ -140,7 +142,8 @@ class RoleFinder:
         return Role(name, kind, inside, name in self.ends, first.stream, self.network.tape.shapes[name], fan_in,
                     fan_out, self.growth.get(name, ()), tuple(dict.fromkeys(map(str, places))),
                     tuple(dict.fromkeys(map(str, uses))), head=self._head(
-                        [use for use in matrices if self.network.place(use).part == "out"]), note=note)
+                        [use for use in matrices if self.network.place(use).part == "out"]),
+                    by_itself=kind == "input" and all(use.how in ("cat", "bias") for use in uses), note=note)
 
     def _head(self, uses: list[Use]) -> str | None:
         """The innermost module that returns a product with a matrix behind the stream, through views."""
