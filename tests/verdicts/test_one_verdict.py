@@ -51,7 +51,7 @@ def contradictions(v: Verdict) -> list[str]:
         power = in_words(v.exponents[name]) if name in v.exponents else None
         if power and start in said and not said.split(start)[1].startswith("at most " * (name in v.bounds) + power):
             found.append(f"{name}: {power}, in words {said.split(start)[1][:30]}")
-    if v.nontrivial and v.exponents["change of f"] != 0 or v.feature_learning and v.exponents["change of h"] < 0:
+    if v.nontrivial and v.exponents["change of f"] < 0 or v.feature_learning and v.exponents["change of h"] < 0:
         found.append("flags")
     return found
 

@@ -10,6 +10,7 @@ from .entries import TermEntry
 from .graph import GraphNode
 from .unknowns import CHANGE, SHRINK, Bend, Unknown
 from .parts import MEAN, Parts, union
+from .values import exponent_of
 
 if TYPE_CHECKING:
     from .solution import SizeSolution
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class DirectEffect:
     """Changes up to the last step of a solution, without what they do to each other round a loop.
 
-    untouched: negative powers count as they do at first, where they are of order one, and no function as saturated.
+    untouched: negative powers count as they do at first, where they are of order one, and a function as saturated
+    where updates make large at once what it acts on.
     """
 
     solution: "SizeSolution"
@@ -65,9 +67,22 @@ class DirectEffect:
     def weight(self, form: Affine) -> int:
         return self.solution.weight(form)
 
-    @property
-    def saturated(self) -> frozenset[Bend]:
-        return frozenset() if self.untouched else self.solution.saturated
+    def saturates(self, bend: Bend, linear: Parts) -> bool:
+        if self.untouched:
+            return exponent_of(max(linear.values())) > 0
+        return self.solution.saturates(bend, linear)
 
     def is_saturated(self, step: int) -> bool:
         return not self.untouched and self.solution.is_saturated(step)
+
+
+class EffectOnOutputs(DirectEffect):
+    """Of changes on outputs, which read vectors that do not change."""
+
+    def of(self, key: Unknown, seen: frozenset[Unknown] = frozenset()) -> Parts:
+        if key.sort == CHANGE:
+            return DirectEffect(self.solution, self.untouched).of(key, seen)
+        return super().of(key, seen)
+
+    def is_saturated(self, step: int) -> bool:
+        return True  # an output changes by the change that it reads

@@ -124,7 +124,7 @@ class Functions:
         bend = Bend(argument.step, name, argument.sources)
         self.bends[bend] = self.expressions.size(linear)
         return self.graph.node(Capped, linear, self._rest(argument), inner, bend=bend,
-                               vanishes=scalar_function(form).vanishes)
+                               has_limits=scalar_function(form).has_limits)
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> GraphNode:
         """A function of the leading part alone: far out, and where the leading part is small."""

@@ -29,8 +29,7 @@ class Point(Protocol):
 
     def parts(self, key: Unknown) -> Parts: ...
 
-    @property
-    def saturated(self) -> frozenset[Bend]: ...
+    def saturates(self, bend: Bend, linear: Parts) -> bool: ...
 
     def is_saturated(self, step: int) -> bool: ...
 
@@ -243,24 +242,25 @@ class OnLeading(GraphNode):
 @dataclass(eq=False)
 class Capped(GraphNode):
     """What a bounded function adds to its value on the leading part: of order one where it is saturated, and random in
-    all that its argument is random in; vanishes: it falls at both ends, so that this is a bound alone."""
+    all that its argument is random in; has_limits: far out it goes to numbers, not both 0; else this is a bound alone.
+    """
 
     bend: Bend = Bend(0, "", 0)
-    vanishes: bool = False
+    has_limits: bool = True
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
-        if not kids[0] or self.bend not in at.saturated:
+        if not kids[0] or not at.saturates(self.bend, kids[0]):
             return kids[0]
         return {self.label(kids[1:]): self.cap}
 
     def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
-        if not kids[0] or self.bend not in at.point.saturated:
+        if not kids[0] or not at.point.saturates(self.bend, {}):
             return kids[0]
         return {self.label(kids[1:]): {None: self.cap}}
 
     @property
     def cap(self) -> int:
-        return -1 if self.vanishes else 0
+        return 0 if self.has_limits else -1
 
     def label(self, arguments: Sequence[Iterable[Label]]) -> Label:
         sources = self.bend.sources

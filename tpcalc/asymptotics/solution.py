@@ -94,6 +94,9 @@ class SizeSolution:
     def parts(self, key: Unknown) -> Parts:
         return self.table.get(key, {})
 
+    def saturates(self, bend: Bend, linear: Parts) -> bool:
+        return bend in self.saturated
+
     def is_saturated(self, step: int) -> bool:
         return any(bend.step == step for bend in self.saturated)
 

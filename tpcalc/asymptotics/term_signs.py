@@ -12,7 +12,7 @@ import sympy as sp
 
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
-from ..gaussian.scalar_functions import H, scalar_function
+from ..gaussian.scalar_functions import FAR_VALUES, H, LEAST_SHARE, scalar_function
 from ..orders.terms import additive_terms
 from ..programs.language import Scalar
 from .factors import squares
@@ -23,10 +23,8 @@ FAR_OUT = np.array([20.0, 40.0, 80.0])  # as far as exponentials are numbers
 NODES = np.linspace(-8, 8, 4001)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.exp(-NODES**2 / 2).sum()
 SIZES = np.geomspace(1e-3, 75, 41)  # of what a hat-ket may be
-FAR_VALUES = np.geomspace(50, 600, 17)
 NEAR = np.geomspace(1e-3, 600, 61)
 ROUNDING = 1e-12  # of a mean's size, where it vanishes
-LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 
 
 class Coherent(sp.NumberSymbol):
@@ -224,16 +222,10 @@ def _mean(expression: sp.Expr) -> int:
     """The sign of the mean of a function of a Gaussian far out, 0 where it vanishes there, or changes."""
     hat, = expression.atoms(Hat)
     form = scalar_function(expression, hat).expression
-    if not scalar_function(form).growth and not _has_limits(form):
+    if not scalar_function(form).growth and not scalar_function(form).has_limits:
         return 0
     means = _means(form)
     return int(np.sign(means[0])) if (np.abs(means) > LEAST_SHARE).all() and abs(np.sign(means).sum()) == 3 else 0
-
-
-def _has_limits(form: sp.Expr) -> bool:
-    """Does a bounded function go to numbers at both ends, not both 0?"""
-    ends = [scalar_function(form).values()(side * FAR_VALUES) for side in (1, -1)]
-    return not scalar_function(form).vanishes and all(np.ptp(end) < LEAST_SHARE for end in ends)
 
 
 def _slope(reading: EquationReader, response: Response) -> sp.Expr | None:

@@ -19,6 +19,8 @@ from .asymptotics import Asymptote, asymptotes
 
 POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on
 CONSTANT = sp.Rational(13, 11)
+FAR_VALUES = np.geomspace(50, 600, 17)
+LEAST_SHARE = 1e-3  # of a mean's size where it counts as one that stays
 KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside)
 KINKED = (*KINKS, sp.Piecewise, sp.DiracDelta, sp.Derivative, sp.floor, sp.ceiling)
 
@@ -84,6 +86,14 @@ class ScalarFunction:
     def vanishes(self) -> bool:
         """Does the function go to zero at both ends?"""
         return all(end.decays for end in self._ends)
+
+    @cached_property
+    def has_limits(self) -> bool:
+        """Does a bounded function go to numbers at both ends, not both 0?"""
+        if self.vanishes:
+            return False
+        far = scalar_function(self._in_numbers.replace(sp.DiracDelta, lambda *_: sp.Integer(0))).values()
+        return all(np.ptp(far(side * FAR_VALUES)) < LEAST_SHARE for side in (1, -1))
 
     @cached_property
     def _in_numbers(self) -> sp.Expr:

@@ -27,6 +27,7 @@ from .ket_exponents import rate_of
 from .sizes import Exponents
 
 Counted = Network | Program
+FIRST = ("at_first", "f_at_first")
 Evaluation = Callable[[Point, Sequence[Point]], Evaluated[Exponents]]
 
 
@@ -129,6 +130,7 @@ def evaluated_exponents(solution: SizeSolution, found: Exponents) -> Evaluated[E
     """What is read, with the affine forms that divide cells."""
     forms = {one.name: form for one in Exponents.sizes() for form in getattr(found, one.name).forms}
     forms |= {"at first": form for form in found.at_first.forms}
+    forms |= {"f at first": form for form in found.f_at_first.forms}
     rates = {f"rate of {key.name} {key.step}": form for key, v in solution.explosions
              for form in rate_of(solution, v).forms}
     hidden = {f"{key.name} {key.step}": solution.form(value) for key, value in solution.thresholds().items()}
@@ -165,7 +167,7 @@ def _are(forms: Exponents, point: Point, there: Exponents) -> bool:
     same = ("grows", "exact", "bounds")
     return (all(getattr(forms, name) == getattr(there, name) for name in same) and forms.at(point) == there.at(())
             and [(t, v.at(point)) for t, v in forms.explosions] == [(t, v.at(())) for t, v in there.explosions]
-            and forms.at_first.at(point) == there.at_first.at(()))
+            and all(getattr(forms, name).at(point) == getattr(there, name).at(()) for name in FIRST))
 
 
 def along(points: Sequence[Point], read: Sequence[Exponents]) -> Exponents:
@@ -173,7 +175,8 @@ def along(points: Sequence[Point], read: Sequence[Exponents]) -> Exponents:
     sizes: Fields = {one.name: _form_through(points, [getattr(e, one.name) for e in read]) for one in Exponents.sizes()}
     rates = tuple((step, _form_through(points, [e.explosions[number][1] for e in read]))
                   for number, (step, _) in enumerate(read[0].explosions))
-    return replace(read[0], **sizes, explosions=rates, at_first=_form_through(points, [e.at_first for e in read]))
+    first: Fields = {name: _form_through(points, [getattr(e, name) for e in read]) for name in FIRST}
+    return replace(read[0], **sizes, **first, explosions=rates)
 
 
 def _form_through(points: Sequence[Point], values: Sequence[Exponent]) -> Exponent:

@@ -11,7 +11,7 @@ import sympy as sp
 
 from .._types import Fields
 from ..asymptotics import CHANGE, KET, SCALAR, TermEntry, SizeSolution, Unknown
-from ..asymptotics.direct_effect import DirectEffect
+from ..asymptotics.direct_effect import DirectEffect, EffectOnOutputs
 from ..asymptotics.entries import Enters
 from ..asymptotics.parts import Parts, size_of_parts
 from ..asymptotics.values import INFINITE, LARGE, exponent_of
@@ -152,7 +152,9 @@ class Reader:
         if exact:
             return found
         found = replace(found, bounds=found.bounds | bounds)
-        return replace(found, at_first=self.at_first()) if found.bounds and at_first else found
+        if not found.bounds or not at_first:
+            return found
+        return replace(found, at_first=self.at_first(), f_at_first=self.outputs_at_first())
 
     # Sizes.
 
@@ -171,11 +173,40 @@ class Reader:
     def direct(self) -> DirectEffect:
         return DirectEffect(self.solution)
 
+    @cached_property
+    def direct_at_first(self) -> DirectEffect:
+        return DirectEffect(self.solution, untouched=True)
+
     def at_first(self) -> Exponent:
-        """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was.
+        """The direct effect of the first updates on the stream, where all else is as it was; none where a bound alone
+        is known of it."""
+        return self.known_at_first(size_of_parts(self.direct_at_first.of(Unknown(CHANGE, self.step, self.stream))))
+
+    def outputs_at_first(self) -> Exponent:
+        """The same, on outputs."""
+        effect = EffectOnOutputs(self.solution, untouched=True)
+        return self.known_at_first(larger(size_of_parts(effect.of(Unknown(SCALAR, self.step, name)))
+                                          for name in self.reading.outputs))
+
+    def known_at_first(self, value: Value) -> Exponent:
+        return Exponent() if value is None or value & 1 or self.saturates_at_once else exponent_of_value(
+            self.solution, value)
+
+    @cached_property
+    def saturates_at_once(self) -> bool:
+        """Do updates make large at once what a bounded function acts on, within a block whose other matrices read it?
+
+        The function is then another one than before from the first layer on, and what updates of these do by the
+        overlap of both is not what it would be at first.
         """
-        effect = DirectEffect(self.solution, untouched=True)
-        return exponent_of_value(self.solution, size_of_parts(effect.of(Unknown(CHANGE, self.step, self.stream))))
+        forward = [p for p in self.setting.products if not p.transposed]
+        for p in forward:
+            if len(forward) > 1 and any(not scalar_function(f).growth for f in self.reading.bent(p)):
+                value = self._updates(self.setting.family_number(p.location.statement.target), _acts,
+                                      self.direct_at_first)
+                if value is not None and exponent_of(value) > 0:
+                    return True
+        return False
 
     def is_held_back(self) -> bool:
         """Do updates make the stream grow, and norms or bounded functions hold it back?"""
@@ -270,13 +301,14 @@ class Reader:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
         return self._updates(family, _is_of_vector)
 
-    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Value:
+    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool], effect: DirectEffect | None = None) -> Value:
         """What terms of updates that are chosen change of a family in one layer."""
+        effect = effect or (self.direct if self.exploded else None)
         key = Unknown(CHANGE, self.step, family)
         found = []
         for entry in self.solution.entries(key) if key in self.solution.counted.entries.of else ():
             if entry.update and chosen(entry.term):
-                parts: Parts = (self.direct.of_entry(entry) if self.exploded else self.solution.value(entry.node))
+                parts: Parts = effect.of_entry(entry) if effect else self.solution.value(entry.node)
                 found.append(value_times(size_of_parts(parts),
                                          *([-self.multiplier(self.branches.matrix_of(entry))]
                                            if entry.enters == Enters.LAYERS else [])))

@@ -23,10 +23,11 @@ class Exponents:
     length eps adds to x, the former times eps^(1/2), the latter times eps; linearization: the error in x of
     one layer when a smooth activation is linearized in the update. explosions: training steps and v of what grows
     like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: these two
-    are no upper bounds; bounds: the names of the exponents that are upper bounds. at_first: what updates do to x where
-    all else is as at initialization, where that is asked for: if it grows, so does x, however bounded functions hold
-    back what has grown. after: how many updates they are after; updates: how many were counted; settled: does the last
-    of these have the exponents of the one before, so that all later ones have them?
+    are no upper bounds; bounds: the names of the exponents that are upper bounds. at_first, f_at_first: what updates do
+    to x and f where all else is as at initialization, where that is asked for and known by more than a bound: if it
+    grows, x does, and f does not stay where it was, however bounded functions hold back what has grown. after: how
+    many updates they are after; updates: how many were counted; settled: does the last of these have the exponents of
+    the one before, so that all later ones have them?
     """
 
     x_init: Exponent
@@ -44,6 +45,7 @@ class Exponents:
     exact: bool = True
     bounds: frozenset[str] = frozenset()
     at_first: Exponent = Exponent()
+    f_at_first: Exponent = Exponent()
     after: int = field(default=1, compare=False)
     updates: int = field(default=1, compare=False)
     settled: bool = field(default=False, compare=False)
@@ -79,7 +81,7 @@ class Exponents:
                  for one in sizes for form in one.forms]
         if any(one.explodes for one in sizes) or any(values > [Fraction(0)] * len(values) for values in along):
             return self
-        return replace(self.unknown(), at_first=Exponent())
+        return replace(self.unknown(), at_first=Exponent(), f_at_first=Exponent())
 
     def unknown(self) -> "Exponents":
         """Others that say nothing of updates but what they do at first."""
@@ -102,4 +104,4 @@ class Exponents:
     def sizes(cls) -> list[Field]:
         """The fields that are exponents."""
         return [f for f in fields(cls) if f.name not in (
-            "explosions", "grows", "exact", "bounds", "at_first", "after", "updates", "settled")]
+            "explosions", "grows", "exact", "bounds", "at_first", "f_at_first", "after", "updates", "settled")]

@@ -168,7 +168,8 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
     stable = None if undecided and grows is False else False if outputs is False or grows else None if (
         grows is None or outputs is None) else True
     diverges = bool(starts and e.df > 0)
-    nontrivial = least("df", sp.Integer(0)) if outputs or diverges else None
+    nontrivial = True if diverges and known.f_at_first.at(point) > 0 else (
+        least("df", sp.Integer(0)) if outputs or diverges else None)
     faithful_init = bool(e.h_init == 0)
     faithful = None if stable is None else bool(stable and max(e.h_init, e.dh) == 0)
     learning = None if undecided else False if not outputs or grows or e.dh < 0 else least("dh", sp.Integer(0))

@@ -144,7 +144,7 @@ def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
         exponent: Exponent = getattr(found, field.name)
         least = 1 if field.name == "linearization" else 0  # an error of order 1/L a layer adds up to one of order one
         yield from (form + Affine.number(least, region.size) for form in exponent.forms)
-    yield from found.at_first.forms
+    yield from (*found.at_first.forms, *found.f_at_first.forms)
 
 
 def plain(symbols: tuple[sp.Symbol, ...]) -> tuple[sp.Symbol, ...]:
