@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, OrderBound, Rate, Slip, Witness
-from tpcalc.programs.program import Statement
+from tpcalc.programs.program import Program, Statement
 from tpcalc.theory import Assign, Family, Matrix, Transpose
 
 from .._line import ALPHA, DEPTH_MUP, GENERAL, HALF, NET
@@ -28,12 +28,11 @@ COUPLING = OrderBound((r"f_1 - \tilde f_1",), 1 - 2 * ALPHA, r"\gamma = 1 - \alp
 RATE, TARGET, EXACT = 0.75, 1.25, 1e-9
 POWERS, DEPTHS, FAR = (HALF, 3 * HALF / 2, sp.Integer(1)), (2, 7), tuple(2.0**k for k in range(14, 18))
 WIDE, DEEP, SEEDS = 200, 16, 20
-B = Family(Matrix, "B", layered=True)
 
 
 def own(matrix: Matrix) -> Matrix:
-    """The matrix of the same layer and step that the backward pass has for itself."""
-    return B[matrix.args[-2], matrix.args[-1]]
+    """The matrix of the same layer and step that the backward pass has for itself: B for W, B1 for W1."""
+    return Family(Matrix, matrix.name.replace("W", "B"), layered=True)[matrix.args[-2], matrix.args[-1]]
 
 
 def with_own_matrices(statement: Statement) -> Iterator[Statement]:
@@ -47,20 +46,23 @@ def with_own_matrices(statement: Statement) -> Iterator[Statement]:
         yield Assign(own(statement.target), value.xreplace({m: own(m) for m in value.atoms(Matrix)}))
 
 
-@lru_cache(maxsize=None)
-def recursions(scale: tp.DepthScaling) -> tuple[tp.theory.Recursion, tp.theory.Recursion]:
-    """What the calculus derives from the program as it is, and from one whose backward pass has matrices of its own."""
-    program = tp.program(NET, tp.SGD(RATE), scale)
-    matrix, = program.matrices
+def with_own_backward_pass(program: Program) -> Program:
     body = tuple(one for statement in program.body for one in with_own_matrices(statement))
-    apart = replace(program, name="independent backward pass", matrices=(matrix, own(matrix)), body=body)
-    return tp.recursion(tp.kets(program)), tp.recursion(tp.kets(apart))
+    return replace(program, name="independent backward pass", body=body,
+                   matrices=(*program.matrices, *map(own, program.matrices)))
 
 
 @lru_cache(maxsize=None)
-def compiled() -> tuple[Any, ...]:
+def recursions(scale: tp.DepthScaling, net: tp.ResNet = NET) -> tuple[tp.theory.Recursion, tp.theory.Recursion]:
+    """What the calculus derives from the program as it is, and from one whose backward pass has matrices of its own."""
+    program = tp.program(net, tp.SGD(RATE), scale)
+    return tp.recursion(tp.kets(program)), tp.recursion(tp.kets(with_own_backward_pass(program)))
+
+
+@lru_cache(maxsize=None)
+def compiled(net: tp.ResNet = NET) -> tuple[Any, ...]:
     """Their sources as Python runs them, which at these sizes is quicker than to compile them."""
-    found: list[Any] = [recursion.compile() for recursion in recursions(GENERAL)]
+    found: list[Any] = [recursion.compile() for recursion in recursions(GENERAL, net)]
     return tuple(replace(one, kernel=getattr(one.kernel, "py_func", one.kernel)) for one in found)
 
 

@@ -128,7 +128,7 @@ class Response(_Printed):
     """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``).
 
     Without those that a backward pass makes, by the transposes of the forward pass's matrices, the limit is another one
-    [contested/reused_weights].
+    [contested/reused_weights], and inner matrices of blocks learn nothing [contested/reused_in_blocks_of_two].
     """
 
     precedence = PRECEDENCE["Mul"] + 5  # powers of it stand in parentheses, products have it as it is
