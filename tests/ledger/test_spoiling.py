@@ -66,6 +66,20 @@ def test_each_kind_of_spoil_changes_something(side: object, kinds: list[str]) ->
                                                         if what != "two names swapped")
 
 
+def test_a_spoil_is_what_it_is_called() -> None:
+    """Of every seed: the smallest fault of its kind, which is the hardest to notice."""
+    kinds = {"a sign": {A - B, B - A}, "a factor of 2": {2 * A + B, A + 2 * B}, "an exponent": {A**2 + B, A + B**2},
+             "two names swapped": {A + B}}
+    found = [dict(spoils(A + B, np.random.default_rng(seed))) for seed in range(12)]
+    assert {what: {one[what] for one in found} for what in found[0]} == kinds
+    drawn = [dict(spoils(f(t, s) * A**3, np.random.default_rng(seed))) for seed in range(12)]
+    assert {one["an index shifted"] for one in drawn} == {f(t + 1, s) * A**3, f(t, s + 1) * A**3}
+    assert {one["an exponent"] for one in drawn} == {f(t, s) * A**4}
+    assert dict(spoils(sp.Integer(0), np.random.default_rng(1))) == {"a sign": -1, "a factor of 2": 2}
+    swapped = dict(spoils(f(t, s) - 2 * g(s, t), np.random.default_rng(1)))["two names swapped"]
+    assert swapped == g(t, s) - 2 * f(s, t) and "two names swapped" not in dict(spoils(A**2, np.random.default_rng(1)))
+
+
 def test_what_is_left_equal_is_listed_and_never_noticed() -> None:
     """a and b in each other's places leave the square as it was."""
     one, = read_equations(made(derive=proof))

@@ -10,8 +10,8 @@ from typing import Iterator
 from operators import Fault, faults
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("calculus", "orders", "limits", "verdicts", "propagators", "methods", "kernels", "interpreters",
-           "lowering", "models", "optimizers", "programs", "proofs", "training", "tune")
+FOLDERS = ("calculus", "ledger", "orders", "limits", "verdicts", "propagators", "methods", "kernels", "interpreters",
+           "lowering", "models", "optimizers", "programs", "proofs", "scaling", "training", "tune")
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,21 @@ class Drawn:
         return was, is_
 
 
-def drawn(folder: str, each: int) -> list[Drawn]:
-    """Faults of a folder. They are drawn by their names, so that a change in one file leaves those of others."""
+def drawn(folder: str, each: int, seed: int | None = None) -> list[Drawn]:
+    """Faults of a folder. They are drawn by their names, so that a change in one file leaves those of others; by a seed
+    and their names, so that another seed draws others."""
     home = ROOT / "proofs" if folder == "proofs" else ROOT / "tpcalc" / folder
     locations = {one.name: one for file in sorted(home.rglob("*.py")) for one in _of(file)}
-    return [locations[name] for name in sorted(locations)[:each]]
+    return [locations[name] for name in sorted(locations, key=lambda name: by_seed(name, seed))[:each]]
+
+
+def folders_of(seed: int) -> tuple[str, ...]:
+    """The three folders that a seed draws."""
+    return tuple(sorted(FOLDERS, key=lambda name: by_seed(name, seed))[:3])
+
+
+def by_seed(name: str, seed: int | None) -> str:
+    return name if seed is None else hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
 
 
 def _of(file: Path) -> Iterator[Drawn]:

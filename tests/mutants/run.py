@@ -1,6 +1,6 @@
 """Seeded faults against the tests that run their lines: what the tests would miss. ``tox -e mutants``, by hand.
 
-    tox -e mutants -- [--minutes 55] [--each 25] [--longest 600] [--jobs 2] [folders]
+    tox -e mutants -- [--minutes 55] [--each 25] [--longest 600] [--jobs 2] [--seed N] [--tests PATH ...] [folders]
 
 Faults are put in a copy of the tree, one at a time. One that a test noticed before, as killers.json tells, meets that
 test first. For those that are left, all fast tests are run once, on a copy with a probe in front of every such line, so
@@ -9,6 +9,8 @@ one fails. What is finished is kept in .mutants and not done again, but that sur
 itself after ``--minutes``. Survivors are printed; those that change nothing are declared in equivalent.json, each with
 its reason.
 ``--longest``: so many seconds of tests for a fault; what they do not kill is judged again by more of them.
+``--seed``: draws other faults, in three folders where none are named. ``--tests``: these files or folders of tests
+stand for all of them; what they miss others may notice.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Iterator
 
-from drawing import FOLDERS, ROOT, Drawn, drawn
+from drawing import FOLDERS, ROOT, Drawn, drawn, folders_of
 from probes import SITE, placed, probed
 
 HERE = Path(__file__).resolve().parent
 KEPT = ROOT / ".mutants"
-MARKS = "not slow and not bench"
+MARKS = "not slow and not nightly and not bench"
 PATIENCE = 240     # seconds; what takes three times as long as without a fault is endless
 TOGETHER = 15      # seconds of tests that are run in one process
 OWN = 10           # how much sooner a fault meets tests of its folder than others that cost as much
@@ -64,7 +66,7 @@ def copied(name: str) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("tpcalc", "tests", "docs"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
-    shutil.copytree(ROOT / "proofs", tree / "tpcalc" / "proofs", ignore=ignored)
+    shutil.copytree(ROOT / "proofs", tree / "tpcalc" / "proofs", ignore=ignored, dirs_exist_ok=True)
     for file in ("README.md", "CHANGELOG.md", "setup.cfg", "tox.ini", "pyproject.toml"):
         shutil.copy(ROOT / file, tree / file)
     return tree
@@ -80,11 +82,13 @@ def digest(*names: str) -> str:
 class Seen:
     """Which tests run the lines of faults, by function of a test file, or by file, and how long each takes."""
 
-    def __init__(self, wanted: list[Drawn]) -> None:
+    def __init__(self, wanted: list[Drawn], tests: list[str], jobs: int) -> None:
         names = hashlib.sha256("".join(sorted(one.name for one in wanted)).encode()).hexdigest()[:12]
         home = KEPT / f"seen-{digest('tpcalc', 'proofs')}-{names}"
         home.mkdir(parents=True, exist_ok=True)
-        files = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests").rglob("test_*.py"))]
+        asked = [ROOT / name for name in tests]
+        files = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests").rglob("test_*.py"))
+                 if not asked or any(p.is_relative_to(one) for one in asked)]
         now = {file: digest(file) for file in files if file != NOT_HERE and file.split("/")[1] not in LEFT_OUT}
         runs = [json.loads(one.read_text()) for one in home.glob("*/done.json")]
         new = [file for file, text in now.items() if not any(run.get(file) == text for run in runs)]
@@ -93,9 +97,9 @@ class Seen:
             shutil.rmtree(run, ignore_errors=True)
             run.mkdir()
             kernels = [file for file in new if file.startswith("tests/kernels/")]
-            self._run(wanted, new, run, compiled=True)
+            self._run(wanted, new, run, jobs, compiled=True)
             if kernels:
-                self._run([one for one in wanted if "kernels" in one.inside.parts], kernels, run, compiled=False)
+                self._run([one for one in wanted if "kernels" in one.inside.parts], kernels, run, jobs, compiled=False)
             (run / "done.json").write_text(json.dumps({file: now[file] for file in new}))
         self.seconds: dict[str, float] = {}
         self.tests: dict[str, set[str]] = {}
@@ -120,12 +124,12 @@ class Seen:
         return [(self.seconds[test], test) for test in sorted(self.tests.get(one.name, ()), key=late)]
 
     @staticmethod
-    def _run(wanted: list[Drawn], tests: list[str], home: Path, compiled: bool) -> None:
+    def _run(wanted: list[Drawn], tests: list[str], home: Path, jobs: int, compiled: bool) -> None:
         tree = copied("probed")
         (tree / "sitecustomize.py").write_text(SITE)
         for file, probes in placed(wanted, compiled).items():
             (tree / file).write_text(probed((tree / file).read_text(), probes))
-        several = ["-n", str(os.cpu_count()), "--dist", "loadfile"]
+        several = ["-n", str(jobs), "--dist", "loadfile"]
         print(f"which tests run the lines of {len(wanted)} faults{'' if compiled else ' in kernels'} ...", flush=True)
         _, said = pytest(tree, tests, 7200, "-p", "recorder", *several,
                          PYTHONPATH=f"{tree}{os.pathsep}{HERE}", MUTANTS_SEEN=str(home),
@@ -203,18 +207,22 @@ def main() -> None:
     ask.add_argument("--each", type=int, default=25)
     ask.add_argument("--longest", type=float, default=600)
     ask.add_argument("--jobs", type=int, default=2)
-    ask.add_argument("folders", nargs="*", default=FOLDERS)
+    ask.add_argument("--seed", type=int)
+    ask.add_argument("--tests", nargs="+", default=[])
+    ask.add_argument("folders", nargs="*")
     asked = ask.parse_args()
+    asked.folders = asked.folders or (FOLDERS if asked.seed is None else folders_of(asked.seed))
     unknown = set(asked.folders) - set(FOLDERS)
     if unknown:
         raise SystemExit(f"folders: {', '.join(sorted(unknown))} given; allowed are {', '.join(FOLDERS)}")
     end = time.monotonic() + 60 * asked.minutes
     KEPT.mkdir(exist_ok=True)
     declared = json.loads((HERE / "equivalent.json").read_text())
-    wanted = {folder: drawn(folder, asked.each) for folder in asked.folders}
+    print(f"seed {asked.seed}: {asked.each} faults in each of {', '.join(asked.folders)}", flush=True)
+    wanted = {folder: drawn(folder, asked.each, asked.seed) for folder in asked.folders}
     every = [one for faults in wanted.values() for one in faults if one.name not in declared]
     kept = Judgements()
-    met = [digest("tests"), asked.longest]
+    met = [digest("tests"), asked.longest, *asked.tests]
     trees: queue.Queue[Path] = queue.Queue()
     for job in range(asked.jobs):
         trees.put(copied(f"tree-{job}"))
@@ -239,7 +247,7 @@ def main() -> None:
         list(several.map(lambda one: on_a_tree(one, [(1.0, kept.killers[one.name])], False),
                          [one for one in left() if one.name in kept.killers]))
         if left() and time.monotonic() < end:
-            seen = Seen(every)
+            seen = Seen(every, asked.tests, asked.jobs)
             list(several.map(lambda one: on_a_tree(one, seen.of(one), True), left()))
     if left():
         print(f"out of time: {len(left())} faults are to do; run it again, what is done is kept")

@@ -7,6 +7,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.scaling.parametrization import ParametrizationAtWidth
 
 POWERS = st.fractions(-2, 2, max_denominator=4)
 BY_MATRIX = {"alpha": "1/2", "W1": 0, "W2": 1}
@@ -47,6 +48,17 @@ def test_named_widths_that_are_mup_and_are_not():
     assert not tp.Parametrization({**raw, "hidden": {"init": "-1/2", "lr": -1}}).is_mup()
     frozen = {**raw, "input": {}, "output": {"init": -1}}  # rates of ends that are not trained are nobody's
     assert tp.Parametrization(frozen).is_mup(ends=False) and not tp.Parametrization(frozen).is_mup()
+
+
+def test_at_a_width_what_differs_from_mup_is_a_number():
+    raw = {"input": {"lr": 1}, "hidden": {"init": "-1/4", "lr": "-1/2"}, "output": {"init": "-1/2", "lr": 1}}
+    mup, other = (tp.Parametrization(width, tp.DepthScaling(1, 0)).at_width(16) for width in ("muP", raw))
+    ratios = {name: other.step_size(name, sp.Integer(9)) / mup.step_size(name, sp.Integer(9)) for name in "UW"}
+    assert ratios == {"U": 1, "W": sp.Rational(1, 4)} and other.step_size("nV", 9) == 16**2 * mup.step_size("nV", 9)
+    assert [other.initial_factor(name) for name in ("U", "W", "nV")] == [1, 2, 4]
+    assert [mup.initial_factor(name) for name in ("U", "W", "nV")] == [1, 1, 1]
+    one = ParametrizationAtWidth(raw)
+    assert one.initial_factor("W") == 1 and one.step_size("nV", 9) == tp.Parametrization().step_size("nV", 9)
 
 
 def test_mfp_is_the_member_of_the_family_with_its_principles():
