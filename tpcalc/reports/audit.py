@@ -65,7 +65,7 @@ def as_data(found: Audit) -> Json:
         "crossover_depth": found.crossover_depth, "sizes": dict(found.sizes), "far_away": found.far_away,
         "faithful_at_init": found.faithful_at_init, "warnings": list(found.warnings),
         "reasons": [*found.reasons, *found.verdict.reasons], "changes": list(found.recipe.changes),
-        "depth_mup": {key: str(p) for key, p in found.recipe.powers.items()}}
+        "assumed": list(found.assumed), "depth_mup": {key: str(p) for key, p in found.recipe.powers.items()}}
 
 
 def recipe_as_data(found: RecipeAudit) -> Json:
@@ -80,4 +80,4 @@ def recipe_as_data(found: RecipeAudit) -> Json:
         "verdict": found.called, "outgrown": list(found.outgrown),
         "eps_in_charge": found.called_in_charge or None, "far_away": found.far_away,
         "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
-        "changes": list(found.changes), "caveat": found.caveat}
+        "changes": list(found.changes), "caveat": found.caveat, "assumed": list(found.assumed)}

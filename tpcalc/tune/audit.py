@@ -17,6 +17,8 @@ from ..scaling import DepthScaling, Parametrization, Powers, WidthScaling
 from ..scaling.powers import Frozen, as_power
 from ..models import ResNet
 from ..optimizers.faithful import decay_kind, optimizer_name
+from ..optimizers.rank import finite_batches
+from ..optimizers.sgd import on_sphere
 from ..training.settings import Settings
 from .recipe import MATRIX, MEANING, Recipe
 from ..verdicts.advice import BEST, of_block, of_matrix
@@ -41,7 +43,7 @@ class Audit(Short, Aligned):
     does, or where gradients are no power of L since the network explodes; crossover_depth: the depth at which eps is as
     large as the gradient, None where ``sizes`` do not say it; warnings: what falls short of Depth-muP; reasons: how
     alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
-    faithful_at_init: is the raw h = W x of order one.
+    faithful_at_init: is the raw h = W x of order one; assumed: of the rank of gradients, where steps go by it.
 
     >>> import tpcalc as tp
     >>> found = tp.audit(branch=-1, lr=0, optimizer="adam", eps=-1)
@@ -65,6 +67,7 @@ class Audit(Short, Aligned):
     eps_in_charge: Verdict | None = None
     crossover_depth: float | None = None
     sizes: Mapping[str, float] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -101,7 +104,7 @@ class Audit(Short, Aligned):
         lines = [f"{self.settings.optimizer}: {given}", *self.reasons,
                  headline + ", while eps is negligible" * bool(regimes),
                  *regimes, *(f"warning: {one}" for one in self.warnings), *[far] * bool(far), *self.recipe.changes,
-                 f"covered: {COVERED}"]
+                 *(f"assumed: {one}" for one in self.assumed), f"covered: {COVERED}"]
         return "\n".join(lines)
 
 
@@ -135,15 +138,18 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
 
     Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
     64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, a base depth that is
-    not positive, and sizes of other names or that are not positive. Source: Tensor Programs VI, Definition 4.1 and
-    section 5; a gradient goes like the branch multiplier only while the network is stable, else exponents are those of
-    the first step.
+    not positive, sizes of other names or that are not positive, and a decay of weights on spheres. Source: Tensor
+    Programs VI, Definition 4.1 and section 5; a gradient goes like the branch multiplier only while the network is
+    stable, else exponents are those of the first step.
 
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
     'trivial'
     """
     given = checked_sizes(sizes)
+    if on_sphere(optimizer) and weight_decay is not None:
+        raise ValueError(f"weight_decay: got {short(weight_decay)} with {short(optimizer)}, whose weights keep their "
+                         "norms: a decay takes nothing of them; expected None")
     if isinstance(branch, (DepthScaling, Parametrization, WidthScaling)):
         raise ValueError(f"branch: got {short(branch)}; expected the power of L of the branch multiplier; "
                          f"{ELSEWHERE}")
@@ -161,8 +167,9 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
     one = Powers(init={"L": powers["init"]}, lr={"L": powers["lr"]}, eps=_if_any(powers["eps"]),
                  decay=_if_any(powers["weight_decay"]))
     kind = "independent" if independent else decay_kind(optimizer) if decoupled else "coupled"
-    return _judged(Settings(ResNet(), Frozen({MATRIX: one}), optimizer_name(optimizer), powers["branch"], kind,
-                            powers["gradient"]), base_depth, given)
+    found = _judged(Settings(ResNet(), Frozen({MATRIX: one}), optimizer_name(optimizer), powers["branch"], kind,
+                             powers["gradient"]), base_depth, given)
+    return replace(found, assumed=finite_batches(optimizer))
 
 
 def _if_any(power: sp.Expr | None) -> Mapping[str, sp.Expr] | None:

@@ -19,6 +19,7 @@ from .blocks import set_on_block
 from .named import MLP, NamedRecipe, width_of
 from .recipe import MEANING, named_recipe
 from ..optimizers import SGD
+from ..optimizers.rank import finite_batches
 from ..models import ResNet
 from ..models.network import Network
 from ..training.builders import counted_training
@@ -105,6 +106,11 @@ class RecipeAudit(Short, Aligned):
         return self.settings.optimizer
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """What is taken for granted of the rank of gradients, where steps go by it."""
+        return finite_batches(self.optimizer)
+
+    @property
     def zero(self) -> tuple[str, ...]:
         """What starts at zero."""
         return self.settings.zero
@@ -178,7 +184,8 @@ class RecipeAudit(Short, Aligned):
         far = self.far_away
         lines += [f"{self.where}: {self.called}{', while eps is negligible' * bool(charged)}", *charged,
                   *(f"warning: {one}" for one in self.warnings), *[far] * bool(far), *self.changes]
-        return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
+        return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else []),
+                          *(f"assumed: {one}" for one in self.assumed)])
 
 
 def audit_on_mlp(name: str, optimizer: str | None = None) -> RecipeAudit:

@@ -18,15 +18,19 @@ from ..scaling.powers import as_power as written
 from ..models import ResNet
 from ..training.by_parameter import BRANCH, LAST
 from ..optimizers.faithful import DECAYS, optimizer_name
+from ..optimizers.rank import DIRECTIONS, finite_batches, rank_powers
+from ..optimizers.sgd import on_sphere
 from ..models.networks import NETWORKS, Network
 from ..training.settings import WITH_EPS, Settings
 from .blocks import realized_settings, set_on_block
-from .named import LAYER, NAMED, NamedRecipe
+from .named import LAYER, NAMED, NamedRecipe, width_of
 
 MEANING = {
     "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
     "multiplier": "multiplier of the matrix", "eps": "eps", "weight_decay": "weight decay",
     **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
+
+IN_WIDTH = {"lr": "learning rate, in width", "relative step": "a step's norm over the weights'"}
 
 MATRIX = "W"  # of a block of one matrix
 
@@ -38,7 +42,8 @@ class Recipe(Short, Aligned):
     settings: the powers of the depth multiplier, depth / base_depth, for every matrix; decays: those of the weight
     decay, for every kind that then stays visible; visits: how often layers are visited, against once in the base, and
     of_visits: the powers of that, by name, beside those of the depth; changes: what is different from what was audited,
-    a sentence each; caveat: what of the source's blocks verdicts are not about.
+    a sentence each; caveat: what of the source's blocks verdicts are not about. of_width: by name, the powers of n
+    that a batch's rank decides, where ``data`` said what that is; assumed: what they take for granted where it did not.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12).factors["branch"]
@@ -55,6 +60,8 @@ class Recipe(Short, Aligned):
     caveat: str = ""
     visits: int = 1
     of_visits: dict[str, sp.Expr] = field(default_factory=dict)
+    of_width: dict[str, sp.Expr] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
     @property
     def depth_multiplier(self) -> float:
@@ -91,7 +98,9 @@ class Recipe(Short, Aligned):
             factor = "" if self.depth is None else f"  x {self.factors[name]:.6g}"
             of_visits = f" N^({self.of_visits[name]})" if self.of_visits.get(name, 0) else ""
             lines.append(f"  {MEANING[name]:<36} L^({power}){of_visits}{factor}")
-        return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
+        lines += [f"  {IN_WIDTH[name]:<36} n^({power})" for name, power in self.of_width.items()]
+        return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else []),
+                          *(f"assumed: {one}" for one in self.assumed)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +133,7 @@ class MatrixRecipe(Short):
 
 
 def recipe_of_depth(name: str | DepthScaling | Parametrization, optimizer: object, depth: int | None,
-                    base_depth: float) -> Recipe:
+                    base_depth: float, data: str | None = None) -> Recipe:
     """The multipliers that a named recipe sets at ``depth``; ``tpcalc.recipe`` says what the arguments are.
 
     >>> recipe_of_depth("depth-mup", "sgd", 64, 1).factors["branch"]
@@ -137,16 +146,44 @@ def recipe_of_depth(name: str | DepthScaling | Parametrization, optimizer: objec
         raise ValueError(f"name: got {_checks.short(name)}, which has an exponent for every matrix; expected one "
                          "for all of them, tp.theory.matrix_recipe has the others")
     entry = of_powers(name)
+    if on_sphere(optimizer) and entry.target is None:
+        _require_nothing_of_norms(entry, optimizer)
     asked = None if optimizer is None else optimizer_name(optimizer)
     decays: dict[str, sp.Expr] = {}
     if entry.target is not None:
         found = set_on_block(entry, asked or "adam")
-        decays = {kind: power for kind in DECAYS if (power := found.visible_decay(MATRIX, kind)) is not None}
+        kinds = () if on_sphere(optimizer) else DECAYS
+        decays = {kind: power for kind in kinds if (power := found.visible_decay(MATRIX, kind)) is not None}
     else:
         found = set_on_block(entry, published_optimizer(entry, asked or entry.optimizer or "adam"))
     assumed = "" if asked is None else assumed_of_decay(entry, asked)
+    of_width, taken = _of_width(found.optimizer if optimizer is None else optimizer, width_of(entry.factor), data)
     return Recipe(entry.name, found, decays, depth=depth, base_depth=base_depth, source=entry.source,
-                  caveat="; ".join(filter(None, (entry.caveat, assumed))))
+                  caveat="; ".join(filter(None, (entry.caveat, assumed))), of_width=of_width, assumed=taken)
+
+
+def _require_nothing_of_norms(entry: NamedRecipe, optimizer: object) -> None:
+    """Refuse weights on spheres for what was published for free ones, and for powers with a decay."""
+    powers = entry.powers or {}
+    if entry.optimizer or any(one.decay is not None for one in powers.values()):
+        what = "which was published for weights whose norms move" if entry.optimizer else "which have a weight decay"
+        raise NotCovered(f"optimizer: got {_checks.short(optimizer)}, whose weights keep their norms, with "
+                         f"{entry.name!r}, {what}; expected sphere=False, or a recipe that is solved")
+
+
+def _of_width(optimizer: object, outgrown: sp.Expr, data: str | None) -> tuple[dict[str, sp.Expr], tuple[str, ...]]:
+    """Powers of n that go by the rank of gradients, and what is taken for granted of it; outgrown: by what power of n
+    a recipe's own factor multiplies updates, which the learning rate undoes."""
+    if data is None:
+        return {}, finite_batches(optimizer)
+    data = _checks.choice("data", data, DIRECTIONS)
+    powers = rank_powers(optimizer)
+    if powers is None:
+        raise ValueError(f"data: got {data!r} with {_checks.short(optimizer)}, of which no power of the width that "
+                         "goes by the rank of gradients is known; expected None, or tp.Muon, tp.NormalizedSGD, or "
+                         "weights on spheres")
+    found = powers.in_width(data)
+    return {**found, "lr": found["lr"] - outgrown}, ()
 
 
 def published_optimizer(entry: NamedRecipe, optimizer: str) -> str:

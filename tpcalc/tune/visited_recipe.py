@@ -16,7 +16,7 @@ from .recipe import Recipe, named_recipe, recipe_of_depth
 
 
 def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
-           depth: int | None = None, base_depth: float = 1, visits: int = 1) -> Recipe:
+           depth: int | None = None, base_depth: float = 1, visits: int = 1, data: str | None = None) -> Recipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
@@ -25,15 +25,20 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other; ``caveat`` says what is
     then assumed of the weight decay. visits: how often every layer is visited, with the same matrices, where the base
     visits it once: the powers of that are counted as ``tp.theory.classify_visits`` does, for recipes that are solved.
-    Raises ``ValueError`` for unknown names and optimizers, a depth that is not a whole number, and recipes that no
-    power of L for one matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others
-    ``.source``.
+    data: do samples have a "fixed" number of directions, or as many as the "width"? A gradient's rank goes with that,
+    and by it go powers of n of Muon's and normalized steps and of weights on spheres, ``of_width``: of the rate, and of
+    a step's Frobenius norm over that of the weights. None leaves them out, and ``assumed`` says so.
+    Raises ``ValueError`` for unknown names and optimizers, ``data`` beside an optimizer that does not go by the rank, a
+    depth that is not a whole number, and recipes that no power of L for one matrix can say. Source: Tensor Programs VI,
+    Definition 4.1 and Claim 5.5; for the others ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
     0.125
+    >>> [tp.recipe("depth-mup", tp.NormalizedSGD(), data=data).of_width["lr"] for data in ("fixed", "width")]
+    [0, 1/2]
     """
-    found = recipe_of_depth(name, optimizer, depth, base_depth)
+    found = recipe_of_depth(name, optimizer, depth, base_depth, data)
     if _checks.whole_number("visits", visits, 1) == 1:
         return found
     if named_recipe(name).target is None:

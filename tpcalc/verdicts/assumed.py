@@ -7,6 +7,7 @@ from math import isfinite
 from ..scaling import Scaling
 from ..optimizers import SGD
 from ..optimizers.faithful import optimizer_name
+from ..optimizers.rank import finite_batches
 from ..optimizers.updates import Optimizer
 from .counted import ASSUMED, NORMED, UNNORMED, Judged
 from .sizes import Exponents
@@ -39,8 +40,8 @@ def by_updates(exponents: Exponents, asked: int, starts: bool = True, first_alon
 
 def by_optimizer(opt: Optimizer, scale: Scaling, counted: Scaling, names: tuple[str, ...]) -> list[str]:
     """Sentences on the optimizer: that gradient descent with updates as large stands for it, and what is supposed of
-    eps and of weight decay; none of plain SGD."""
-    found = []
+    the rank of gradients, of eps and of weight decay; none of plain SGD."""
+    found = [*finite_batches(opt)]
     if not isinstance(opt, SGD):
         moved = ", ".join(f"{name} L^({-counted.update_exponent(name)})" for name in names
                           if counted.update_exponent(name) != scale.update_exponent(name))

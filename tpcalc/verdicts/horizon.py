@@ -14,6 +14,7 @@ from .._types import Fields, Number
 from ..errors import NotCovered
 from ..horizon.batches import BATCH, DECAY, HALF, SIGNAL, STEPS, WIDTH, BatchStep, batch_step
 from ..horizon.transfer_rule import ABOVE, BELOW
+from ..optimizers.rank import finite_batches
 from ..optimizers.sgd import on_sphere
 from ..orders import Affine, Region
 from ..orders.pieces import divided, pieces
@@ -178,7 +179,8 @@ def judge_horizon(found: Verdict, opt: Any, batch_size: Any, steps: Any, data: s
     noise = per_step["f"] + step.noise_in_outputs + window * HALF
     put = {letter: power for letter, power in given.items() if power != letter}
     assumed = (*MEANS, FRESH, FEW if data == "fixed" else MANY, *(
-        one for one in found.assumptions if one not in (SAMPLE, SHARE)))
+        one for one in found.assumptions if one not in (SAMPLE, SHARE, *(
+            finite_batches(opt) if data == "width" else ()))))
     return HorizonVerdict(
         drift=drift.subs(put), noise=noise.subs(put), window=window.subs(put),
         after={what: one.subs(put) for what, one in after.items()}, assumptions=assumed,

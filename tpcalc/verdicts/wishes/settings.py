@@ -18,6 +18,7 @@ from ...scaling import DepthScaling, Parametrization, WidthScaling
 from ...optimizers import SGD
 from ...training.carried import carried
 from ...optimizers.faithful import EPS, decay_power, degree, direction, direction_power, optimizer_name
+from ...optimizers.rank import finite_batches
 from ...optimizers.updates import Optimizer
 from .sizes import DepthSizes, PowerSizes, Reason
 
@@ -302,7 +303,7 @@ class DepthSettings(PowerSettings):
     @property
     def assumed(self) -> list[str]:
         net = self.sizes.net
-        said = [TRAINING, *[DECAYING] * self.has_decay]
+        said = [TRAINING, *finite_batches(self.opt), *[DECAYING] * self.has_decay]
         return said + ([UNNORMED] * (net.norm is None) + [ASSUMED] if net.positions else [])
 
     def _beyond(self, point: Point) -> dict[str, sp.Expr]:

@@ -16,6 +16,7 @@ from ...orders.polytope import Point, Polytope
 from ...scaling import WidthScaling
 from ...optimizers import SGD, SOAP, Muon, NormalizedSGD, Shampoo
 from ...optimizers.faithful import acts_on_entries, degree
+from ...optimizers.rank import finite_batches
 from ...optimizers.updates import Optimizer
 from ...width.layers import LayerPowers, Perceptron, SizedProduct, layer_powers
 from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerSettings
@@ -132,4 +133,4 @@ class WidthSettings(PowerSettings):
     @property
     def assumed(self) -> list[str]:
         eps = bool(getattr(self.opt, "eps", 0))
-        return [SAMPLE, STABLE, *["eps is taken to be negligible beside gradients"] * eps]
+        return [SAMPLE, *finite_batches(self.opt), STABLE, *["eps is taken to be negligible beside gradients"] * eps]
