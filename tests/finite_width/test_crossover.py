@@ -147,6 +147,14 @@ def test_later_updates_are_estimated_within_a_factor() -> None:
         assert 1 / 5 < run.crossover_width[1] / true < 5
 
 
+def test_dense_networks_ask_overlaps_of_the_last_layer() -> None:
+    """Of a limit that keeps vectors at all layers, by a network of its own width."""
+    task = tp.Task([1, 0.8], [1, -0.7])
+    dense, limit = (tp.train(tp.ResNet("linear", "mlp"), task, tp.Muon(), SCALE, 2, **more) for more in (
+        dict(method="dense", width=8), {}))
+    np.testing.assert_allclose(dense.at_width(8).mean, limit.at_width(8).mean, atol=2e-3)
+
+
 def test_real_networks_ask_the_limit() -> None:
     limit = tp.train(tp.ResNet(), TWO, tp.Muon(0.3), SCALE, 4)
     real = tp.train(tp.ResNet(), TWO, tp.Muon(0.3), SCALE, 4, width=32)

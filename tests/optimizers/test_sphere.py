@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
+from tpcalc.finite_width.first_projection import as_free_update, brought_back
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.optimizers.rank import finite_batches
@@ -231,3 +232,60 @@ def test_verdicts_are_those_of_free_training(net: tp.ResNet, kind: type) -> None
         on_sphere, free = (tp.classify(*point, net=net, opt=kind(0.1, **more)) for more in ({"sphere": True}, {}))
         assert replace(on_sphere, assumptions=free.assumptions) == free
         assert set(on_sphere.assumptions) == {*free.assumptions, *finite_batches(kind(sphere=True))}
+
+
+def after_one_update(n: int, seed: int, lr: float, sphere: bool) -> np.ndarray:
+    """Outputs for two inputs of a linear network of four layers at (1, 0), by a gradient over its norm."""
+    rng, inputs, eps = np.random.default_rng([seed, n]), np.array([1.0, 0.8]), 1 / 4
+    u, v = rng.standard_normal((2, n))
+    weights = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(4)]
+
+    def forward(layers: list[np.ndarray]) -> list[np.ndarray]:
+        xs = [np.outer(inputs, u)]
+        for w in layers:
+            xs.append(xs[-1] + eps * xs[-1] @ w.T)
+        return xs
+
+    xs, moved = forward(weights), []
+    dx = np.outer(xs[-1] @ v / n - np.array([1.0, -0.7]), v)
+    for w, x in zip(weights[::-1], xs[-2::-1]):
+        after = w - lr * normalized(dx.T @ x)
+        moved.append(after * (np.linalg.norm(w) / np.linalg.norm(after) if sphere else 1))
+        dx = dx + eps * dx @ w
+    found: np.ndarray = forward(moved[::-1])[-1] @ v / n
+    return found
+
+
+@pytest.mark.parametrize("opt", (tp.Muon, pytest.param(tp.NormalizedSGD, marks=pytest.mark.slow)))
+def test_the_projection_has_a_term_of_order_one_over_n(opt: type) -> None:
+    """n times what it takes of the mean after an update, beside plain networks; gradients of rank one are alike."""
+    n, task = 64, tp.Task(*(np.array([one, one]) for one in ([[1.0], [0.8]], [[1.0], [-0.7]])))
+    on, free = (tp.train(tp.ResNet(), task, opt(1.5, sphere=sphere), tp.DepthScaling(1, 0), 4).at_width(n)
+                for sphere in (True, False))
+    real = n * np.array([after_one_update(n, seed, 1.5, True) - after_one_update(n, seed, 1.5, False)
+                         for seed in range(500)])
+    expected, error = n * (on.mean[1] - free.mean[1]).ravel(), real.std(axis=0) / np.sqrt(len(real))
+    assert np.all(np.abs(expected) > 15 * error)
+    assert np.all(np.abs(real.mean(axis=0) - expected) < 3 * error + 4 / n)  # and terms of order 1 / n
+    assert "that of the projection is in it" in str(on.warning) and "projection" not in str(free.warning)
+
+
+def test_where_the_term_is_not_known_networks_are_drawn() -> None:
+    """Those have it. At infinite depth one update of a layer is none where gamma is more than 0."""
+    two = tp.Task([1, 0.8], [1, -0.7])
+    for net, opt, scale in ((tp.ResNet("tanh", "mlp", mlp_ratio=2), tp.NormalizedSGD(sphere=True), SCALE),
+                            (tp.ResNet(), tp.Muon(sphere=True, newton_schulz_steps=5), SCALE),
+                            (tp.ResNet("linear", "mlp"), tp.Muon(sphere=True),
+                             tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 0.5}))):
+        run = tp.train(net, two, opt, scale, 2, method="dense", width=8)
+        with pytest.raises(tp.NotCovered, match="adds to norms of matrices is known"):
+            brought_back(run.problem, 8)
+        assert "drawn: the mean over 32 networks" in str(run.at_width(8).warning)
+    longer = tp.train(tp.ResNet(), tp.Task([1, 0.8, 0.5], [1, -0.7, 0.2]), tp.Muon(sphere=True), SCALE, 2)
+    warning = str(longer.at_width(8).warning)
+    assert "drawn" in warning and "the mean has the terms of their projections" in warning
+    deep = tp.Problem(tp.ResNet(), two, tp.Muon(sphere=True), SCALE, tp.oo)
+    assert brought_back(deep, 8) == 1
+    first = as_free_update(tp.Problem(tp.ResNet(), two, tp.SignSGD((1, 1), sphere=True), SCALE, 4), 8)
+    rho = (1 + 1 / 4 / 8) ** -0.5
+    assert first.opt.lr == (rho, rho) and first.opt.weight_decay == 1 - rho

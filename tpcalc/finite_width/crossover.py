@@ -29,10 +29,12 @@ from ..errors import Divergence, NotCovered
 from ..interpreters.lowered_particles import particles
 from ..interpreters.training import Training, placed
 from ..optimizers import SGD
+from ..optimizers.sgd import on_sphere
 from ..optimizers.sign_ambiguity import follows_size
 from ..optimizers.updates import kind_of_updates, unclipped
 from ..training.problem import Problem
 from ..training.visits import Way
+from .first_projection import as_free_update
 from .fluctuations import OutputsAtWidth
 from .half_circle import Arc, arcs_of, mean_over
 
@@ -250,9 +252,11 @@ class FirstUpdate:
         mean, std = np.zeros((task.steps, *shape)), np.full((task.steps, *shape), np.nan)
         std[0] = np.sqrt(variances / width)
         if task.steps > 1:
-            mean[1] = self.mean(width)[which].reshape(shape)
+            at = FirstUpdate(as_free_update(self.problem, width), self.limit)
+            mean[1] = at.mean(width)[which].reshape(shape)
+        known = "that of the projection is in it, and other" if on_sphere(opt) else "and"
         return OutputsAtWidth(mean, std, f"at width {width} the mean at step 1 is that over the fluctuation of first "
-                              "outputs, and terms of order 1/n are not known, nor is the deviation; with seeds "
+                              f"outputs, {known} terms of order 1/n are not known, nor is the deviation; with seeds "
                               f"networks of the width are drawn{self.warning(width)}")
 
     def warning(self, width: int) -> str:

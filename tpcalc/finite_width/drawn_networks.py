@@ -20,6 +20,7 @@ from ..training.problem import Problem
 from .fluctuations import OutputsAtWidth
 
 SEEDS = 32  # by default
+PROJECTED = "; weights are on spheres, and the mean has the terms of their projections"
 
 
 class DrawnAtWidth(OutputsAtWidth):
@@ -126,7 +127,8 @@ def drawn_at_width(problem: Problem, width: int, probes: bool = False, seeds: in
                    progress: Callable[[int, int], None] | None = None, also: str = "") -> DrawnAtWidth:
     """Train ``seeds`` networks (32 where None is said) of a width; also: what the warning says besides. Raises
     ``ValueError`` for fewer than 2, and at infinite depth."""
-    return DrawnAtWidth.of(drawn_outputs(problem, width, probes, seeds, executor, progress), width, also)
+    found = drawn_outputs(problem, width, probes, seeds, executor, progress)
+    return DrawnAtWidth.of(found, width, also + PROJECTED * on_sphere(problem.opt))
 
 
 def drawn_outputs(problem: Problem, width: int, probes: bool, seeds: int | None, executor: Any,

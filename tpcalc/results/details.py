@@ -153,8 +153,9 @@ class DenseDetails(WithoutCoefficients):
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         vectors = self.solution.x if forward else self.solution.delta
-        assert vectors is not None and len(vectors) == len(layer_times)
-        return vectors @ vectors.transpose(0, 2, 1) / vectors.shape[-1]
+        assert vectors is not None
+        there = vectors[[self._kept(float(p)) for p in layer_times]]
+        return there @ there.transpose(0, 2, 1) / vectors.shape[-1]
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return float(np.mean(self._vector(a, row_t, p) * self._vector(b, row_s, q)))
@@ -166,9 +167,13 @@ class DenseDetails(WithoutCoefficients):
     def _vector(self, a: int, row: int, p: float) -> np.ndarray:
         vectors = self.solution.x if a == 0 else self.solution.delta
         assert vectors is not None
+        return vectors[self._kept(p), row]
+
+    def _kept(self, p: float) -> int:
+        """Where the layer at a layer time stands among those that were kept."""
         node = two_point.ceiling(p, self.depth)
         where = np.flatnonzero(self.nodes == node)
         if not len(where):
             raise ValueError(f"layer time {p}: layer {node} of {self.depth} was not kept; expected those of "
                              "keep_nodes, or any with keep_nodes='all'")
-        return vectors[where[0], row]
+        return int(where[0])

@@ -355,7 +355,8 @@ class Run:
 
         Of runs with one update whose size does not follow that of gradients, where the loss derivatives of the first
         step lie in a plane: the mean over the fluctuation of first outputs, without terms of order 1/n; deviations
-        after the update are not known, NaN. ``crossover_width`` says from which width on the limit is met.
+        after the update are not known, NaN. Of weights on spheres the term of the projection is in it.
+        ``crossover_width`` says from which width on the limit is met.
 
         Of all other runs, and of any with ``seeds``, as many networks of width n are drawn and trained (32 where
         nothing is said): ``warning`` says how large the standard error of the mean is at most, and where the width is
