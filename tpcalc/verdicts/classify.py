@@ -81,12 +81,13 @@ def classify(*given: Any, **named: Any) -> Verdict:
     >>> found = tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), tp.ResNet("linear", "mlp"))
     >>> found.name, found.matrices["W1"].name, found.matrices["W2"].name
     ('ODE limit', 'learns', 'lazy')
-    >>> found = tp.classify(1, 0, opt=tp.Adam(), batch_size=1, steps=1).horizon
+    >>> found = tp.classify(1, "1/2", opt=tp.Adam(), batch_size=1, steps=1).horizon
     >>> for regime in found.regimes:
     ...     print(regime.name, regime.where, "drift", regime.drift, "noise", regime.noise)
-    signal, learned, above the critical batch (2*s >= -1,) drift 0 noise -s - 1/2
-    noise, training, below the critical batch (2*s <= -3,) drift s + 3/2 noise 1/2
-    noise, learned, below the critical batch (2*s < -1, 2*s > -3) drift 0 noise -s/2 - 1/4
+    signal, learned, above the critical batch (2*s >= -1,) drift 0 noise -s - 3/4
+    signal, training, below the critical batch (Eq(s, -1),) drift s + 1 noise 0
+    noise, training, below the critical batch (s < -1,) drift s + 1 noise 0
+    signal, learned, below the critical batch (2*s < -1, s > -1) drift 0 noise -s/2 - 1/2
     """
     if "scale" in named or given and isinstance(given[0], (DepthScaling, Parametrization)):
         return judge_scaling(*given, **named)
@@ -127,7 +128,8 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
                          "not to be had; expected one that is, or no weight decay")
     alone = replace(optimizer, weight_decay=0.0) if decays else optimizer  # type: ignore[type-var]
     found = _of_updates(scale, net, alone, from_zero, updates)
-    return replace(found, horizon=judge_horizon(found, optimizer, batch_size, steps, data))
+    judged = ResNet() if net is None else net
+    return replace(found, horizon=judge_horizon(found, judged, optimizer, batch_size, steps, data))
 
 
 def _of_updates(scale: Scaling, net: Net, opt: Any, from_zero: Sequence[str], updates: int) -> Verdict:

@@ -19,18 +19,21 @@ from ..optimizers.sgd import on_sphere
 from ..orders import Affine, Region
 from ..orders.pieces import divided, pieces
 from .assumed import SAMPLE, SHARE
+from .counted import Judged
 from .matrices import UNDECIDED
 from .verdict import Verdict
 
 LETTERS = (BATCH, STEPS, WIDTH, SIGNAL, DECAY)
 CHANGES = ("change of f", "change of x", "change of h")
-LEARNED, FORGETTING, TRAINING = "learned", "forgetting", "training"
+LEARNED, FORGETTING, TRAINING, CHANGED = "learned", "forgetting", "training", "changed"
 MEANS = ("B = L^b samples a batch, T = L^t steps, width L^n",
          "a sample's gradient has a mean L^s beside its noise, which data decide",
          "a decay takes L^w of the weights in a step, which you choose")
 FRESH = ("samples are fresh and independent, and their gradients as large as that of the one that is counted; the mean "
          "is that of outputs away from their targets by order one, and falls as they come near")
 FEW = "samples have a fixed number of directions: a batch has a gradient of fixed rank"
+ALONE = ("steps add up while the network is the same to order one; regimes that are changed have powers of the steps "
+         "until then, and what comes later feeds on itself, and is not counted")
 MANY = ("samples have as many orthogonal inputs and gradients as the width: a batch has rank min(B, n), and noise "
         "reaches an input by what it overlaps with")
 
@@ -40,8 +43,9 @@ class HorizonRegime(Short):
     """A region of batch sizes and steps: powers of what T steps change in f by drift, and by noise, and where it is.
 
     name: which of the two is larger; "training" where all steps add up, "learned" where outputs have come near their
-    targets, "forgetting" where weights remember fewer steps than T; whether a batch is below or above the critical one,
-    and of directions of whole matrices below or above the width.
+    targets, "forgetting" where weights remember fewer steps than T, "changed" where drift or noise has changed the
+    network by order one before, with the powers of the steps until then; whether a batch is below or above the critical
+    one, and of directions of whole matrices below or above the width.
     """
 
     name: str
@@ -55,11 +59,11 @@ class HorizonRegime(Short):
 class HorizonVerdict(Tabled, Short):
     """Powers of the depth that training has on batches and over steps; ``tp.classify(..., batch_size=, steps=)``.
 
-    drift, noise: of what T steps change in f; window: L^window steps add up. after: by what happens, after how many
-    steps it is of order one, a power of L; 0 is after a fixed number. Letters that were not given stay: b of batch
-    size, t of steps, n of the width, s of a sample's mean gradient over its noise, w of the share of weights that decay
-    takes in a step. ``regimes`` cuts the space of the letters; ``at`` has numbers. assumptions: in sentences. windows:
-    what the window is the least of; step: a batch's, beside what one sample does.
+    drift, noise: of what T steps change in f; L^window steps add up. after: by what happens, after how many steps it is
+    of order one, a power of L; 0 is after a fixed number; nothing of what other changes overtake. Letters that were not
+    given stay: b of batch size, t of steps, n of the width, s of a sample's mean gradient over its noise, w of the
+    share of weights that decay takes in a step. ``regimes`` cuts the space of the letters; ``at`` has numbers.
+    assumptions: in sentences. windows: what the window is the least of; step: a batch's, beside what one sample does.
 
     >>> import tpcalc as tp
     >>> found = tp.classify(1, 0, opt=tp.Adam(), batch_size="1/2").horizon
@@ -85,7 +89,8 @@ class HorizonVerdict(Tabled, Short):
     @property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         """The letters that are left, those of batch size and steps first."""
-        found = set().union(*(one.free_symbols for one in (self.drift, self.noise, self.window, *self.after.values())))
+        sizes = (self.drift, self.noise, *self.windows.values(), *self.after.values())
+        found = set().union(*(one.free_symbols for one in sizes))
         order = {letter: k for k, letter in enumerate(LETTERS)}
         return tuple(sorted(found, key=lambda one: (order.get(one, -1), str(one))))
 
@@ -140,12 +145,17 @@ class HorizonVerdict(Tabled, Short):
         return "\n".join([text_table(self.rows), *after, f"assumed: {'; '.join(self.assumptions)}"])
 
 
-def judge_horizon(found: Verdict, opt: Any, batch_size: Any, steps: Any, data: str) -> HorizonVerdict:
+def judge_horizon(found: Verdict, net: Judged, opt: Any, batch_size: Any, steps: Any, data: str) -> HorizonVerdict:
     """What many steps add up to, each of which does on one sample what a verdict says.
 
     A batch's step is drift and noise (``batch_step``) in proportion to that. Of steps in a window theta drift adds up
     to L^theta times one, noise to its root. The window is all steps, or those that weights remember, or those after
-    which outputs have come near their targets. Raises ``NotCovered`` where one step is not stable or changes nothing.
+    which outputs have come near their targets.
+
+    What has changed by order one changes the next gradients, which is a loop over steps: of two matrices in a row each
+    is the other's, and grows exponentially by gradient descent. So the window ends there too, and of what would take
+    longer nothing is said. With one plain matrix in every layer the stream is in the loop, elsewhere what matrices make
+    in a layer as well. Raises ``NotCovered`` where one step is not stable or changes nothing.
     """
     given = {BATCH: _power("batch_size", batch_size, BATCH), STEPS: _power("steps", steps, STEPS)}
     moved = {name: found.exponents.get(name, sp.oo) for name in CHANGES}
@@ -153,8 +163,10 @@ def judge_horizon(found: Verdict, opt: Any, batch_size: Any, steps: Any, data: s
         raise NotCovered(f"batch_size, steps: got {found.where}, {found.name}; what many steps add up to is counted "
                          "where one step changes outputs by a known power of at most order one")
     step = batch_step(opt, data)
-    per_step = {name[len("change of "):]: power for name, power in moved.items()
-                if power.is_finite and name not in found.bounds}
+    finite = {name[len("change of "):]: power for name, power in moved.items() if power.is_finite}
+    fastest = max(power for name, power in finite.items() if name != "h" or not net.is_plain)
+    per_step = {name: power for name, power in finite.items()
+                if power >= fastest and f"change of {name}" not in found.bounds}
     after = {f"drift of {name}": _at_least_one(-(power + step.drift)) for name, power in per_step.items()}
     after.update({f"noise of {name}": _at_least_one(-2 * (power + step.noise_in_outputs))
                   for name, power in per_step.items()})
@@ -171,14 +183,18 @@ def judge_horizon(found: Verdict, opt: Any, batch_size: Any, steps: Any, data: s
         forgets.append(_at_least_one(noise))
     if any(getattr(opt, name, 0) for name in ("momentum", "beta1", "beta2")):
         after["memory of moments"] = sp.Integer(0)
-    windows = {TRAINING: STEPS, LEARNED: after["drift of f"]}
+    windows = {TRAINING: STEPS}
+    if "f" in per_step:
+        windows[LEARNED] = after["drift of f"]
     if forgets:
         windows[FORGETTING] = sp.Min(*forgets)
+    windows[CHANGED] = sp.Min(_at_least_one(-(fastest + step.drift)), _at_least_one(-2 * (
+        fastest + step.noise_in_outputs)))
     window = sp.Min(*windows.values())
-    drift = per_step["f"] + step.drift + window
-    noise = per_step["f"] + step.noise_in_outputs + window * HALF
+    drift = finite["f"] + step.drift + window
+    noise = finite["f"] + step.noise_in_outputs + window * HALF
     put = {letter: power for letter, power in given.items() if power != letter}
-    assumed = (*MEANS, FRESH, FEW if data == "fixed" else MANY, *(
+    assumed = (*MEANS, FRESH, ALONE, FEW if data == "fixed" else MANY, *(
         one for one in found.assumptions if one not in (SAMPLE, SHARE, *(
             finite_batches(opt) if data == "width" else ()))))
     return HorizonVerdict(
