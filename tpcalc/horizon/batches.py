@@ -49,6 +49,7 @@ def batch_step(optimizer: Any, data: str = "fixed") -> BatchStep:
 
     data: "fixed", samples of a fixed number of directions; "width", of as many as the width. A batch has rank
     min(B, that number). Raises ``NotCovered`` for Shampoo and SOAP, and directions that are no power of the gradient.
+    Source: [tpcalc/batches].
 
     >>> import tpcalc as tp
     >>> found = batch_step(tp.SGD())

@@ -109,7 +109,7 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     On spheres the norm that a step adds, and is taken away again, is of drift and squared noise too, so that the power
     p is the same; a decay takes nothing there.
 
-    Raises ``NotCovered`` for Shampoo, SOAP, and directions that are no power of the gradient.
+    Raises ``NotCovered`` for Shampoo, SOAP, and directions that are no power of the gradient. Source: [tpcalc/batches].
 
     >>> import tpcalc as tp
     >>> tp.transfer_rule(tp.SGD()).factors(batch=2, steps=4)["rate"].simplify()
