@@ -234,6 +234,29 @@ def test_verdicts_are_those_of_free_training(net: tp.ResNet, kind: type) -> None
         assert set(on_sphere.assumptions) == {*free.assumptions, *finite_batches(kind(sphere=True))}
 
 
+def test_trained_embedding_and_readout_move_freely() -> None:
+    """Vectors are not brought back: a linear network by signs, whose matrices are."""
+    net, opt = tp.ResNet(train_embedding_readout=True), tp.SignSGD(0.2, sphere=True)
+    run = tp.train(net, TASK, opt, SCALE, depth=LAYERS, width=24, method="dense", seed=5)
+    start = run.initial_weights()
+    w, (u, v), n, eps = start["W"].copy(), (start[name].copy() for name in ("U", "nV")), 24, LAYERS**-0.5
+    radii, outputs = np.linalg.norm(w, axis=(1, 2)), []
+    for xi, y in zip(XI, Y):
+        xs = [xi * u]
+        for one in w:
+            xs.append(xs[-1] + eps * one @ xs[-1])
+        outputs.append(v @ xs[-1] / n)
+        chi, dx = outputs[-1] - y, (outputs[-1] - y) * v
+        moved = w.copy()
+        for layer in reversed(range(LAYERS)):
+            moved[layer] -= 0.2 * eps * signs(np.outer(dx, xs[layer]))
+            dx = dx + eps * w[layer].T @ dx
+        w = moved * (radii / np.linalg.norm(moved, axis=(1, 2)))[:, None, None]
+        u, v = u - 0.2 * np.sign(xi * dx), v - 0.2 * np.sign(chi * xs[-1])
+    assert run.outputs.ravel() == pytest.approx(outputs, abs=1e-13)
+    assert run.sphere is not None and set(run.sphere.norms) == {"W"}
+
+
 def after_one_update(n: int, seed: int, lr: float, sphere: bool) -> np.ndarray:
     """Outputs for two inputs of a linear network of four layers at (1, 0), by a gradient over its norm."""
     rng, inputs, eps = np.random.default_rng([seed, n]), np.array([1.0, 0.8]), 1 / 4
