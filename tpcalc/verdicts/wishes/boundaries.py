@@ -120,7 +120,7 @@ def _largest(sizes: PowerSizes, names: Sequence[str], point: Point, inner: Point
 def _no_rule(sizes: PowerSizes, names: Iterable[str], point: Point) -> NotCovered:
     where = ", ".join(f"{symbol} = {value}" for symbol, value in zip(sizes.symbols, point))
     return NotCovered(f"the exponents of {', '.join(names)} are no maximum of affine forms around {where}, as where "
-                      f"{sizes.beyond}; no rule for where they are of order one")
+                      "functions saturate; no rule for where they are of order one")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 import sympy as sp
 
+from ..._checks import short
 from ...asymptotics import CHANGE, KET, SCALAR, Unknown
 from ...asymptotics.cells import FAR
 from ...asymptotics.explain import RULES, named
@@ -77,7 +78,7 @@ class PowerSizes:
     grows: the variable of which they are powers; net, trained: whose, with the names of its parameters; symbols: the
     exponents, of 1/L or 1/n; acted: the sizes at initialization of what activations act on; required: the wishes
     without which nothing is counted; base: exponents at which nothing that can be small is large; far: a simplex that
-    all is looked for in; beyond: what happens where sizes are no such maxima.
+    all is looked for in.
     """
 
     grows: str
@@ -88,7 +89,6 @@ class PowerSizes:
     required: tuple[str, ...] = ()
     base: Point
     far: Polytope
-    beyond: str = "functions saturate"
 
     @property
     def size(self) -> int:
@@ -179,9 +179,6 @@ class DepthSizes(PowerSizes):
                              ) from None
         except Divergence as error:
             raise NotCovered(f"net: got {net!r}; {error}, so that no powers are left to solve for") from None
-        if GATES in by_gates(net):
-            self.beyond = ("logits of routers grow beyond order one, and gates that are linear in them do not stand "
-                           "for gates; tp.classify takes given powers, and tp.solve experts that grow in number")
         symbols = symbols_of(net)
         self.symbols = [symbols[name] for name in ("alpha", *self.trained)]
         self._order = [self.symbols.index(s) for s in self.terms.counted.parameters]
@@ -208,6 +205,11 @@ class DepthSizes(PowerSizes):
 
     def asked(self, names: Iterable[str], point: Point, inner: Point | None = None) -> Forms:
         found: Forms = {}
+        names = tuple(names)
+        if self.grows == "L" and GATES in by_gates(self.net) and not set(names) <= set(AT_INIT):
+            raise NotCovered(f"net: got {short(self.net)}; powers are looked for where logits of routers grow beyond "
+                             "order one, too, and gates that are linear in them do not stand for gates there; "
+                             "tp.classify takes given powers, and tp.solve experts that grow in number")
         for name in names:
             what = BEFORE if name in AT_INIT else next(
                 (m for m in self.trained if name in (update_of(m), effect_of(m))), None)
