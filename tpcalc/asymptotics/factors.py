@@ -122,7 +122,7 @@ def argument_of(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 def _arguments(function: sp.Expr) -> set[sp.Expr]:
     """What the functions in an expression act on."""
     nodes = [e for e in sp.preorder_traversal(function) if isinstance(e, (sp.Function, sp.Max, sp.Min, sp.Pow))]
-    return {a for e in nodes for a in e.args if random_parts(a)}
+    return {a for e in nodes for a in e.args if isinstance(a, sp.Expr) and random_parts(a)}
 
 
 def centered_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:

@@ -1,5 +1,5 @@
-"""What fluctuations decide at infinite width: choices between numbers that tie, and steps of a router, whose gradient
-vanishes, where their size does not follow it."""
+"""What fluctuations decide at infinite width: choices between numbers that tie, averages that a few coordinates make,
+and steps of a router, whose gradient vanishes, where their size does not follow it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from .._checks import short
 from ..errors import NotCovered
 from ..optimizers.sign_ambiguity import depends_on_sign
 from ..optimizers.updates import kind_of_updates, unclipped
-from ..programs.mask import require_no_choice
+from ..programs.mask import require_no_choice, require_no_ties
+from ..programs.tails import require_light_tails
 from ..training.problem import Problem
 from .normalized import FELT, FLUCTUATION
 
@@ -19,7 +20,10 @@ def require_decided(problem: Problem) -> None:
     so is the number that the vector's gradient is made of: real networks have fluctuations of order n^(-1/2) there.
     """
     net, opt = problem.net, unclipped(problem.opt)
-    require_no_choice(f"net: got {short(net)}", net.statements, of_vectors=problem.layers is None)
+    what = f"net: got {short(net)}"
+    require_no_choice(what, net.statements, of_vectors=problem.layers is None)
+    require_no_ties(what, net.statements, net.readouts_of_block)
+    require_light_tails(what, net.statements)
     if not net.readouts_of_block or kind_of_updates(opt) == "linear":
         return
     if depends_on_sign(opt, FLUCTUATION) > FELT:

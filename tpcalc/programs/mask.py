@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 import sympy as sp
+from sympy.core.relational import Relational
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from ..errors import NotCovered
-from .language import Real, kind
+from .language import Mean, Member, Real, kind
 from .program import Assign
 
 
@@ -106,16 +107,46 @@ class Quantile(Real):
         return rf"\mathrm{{quantile}}_{{{self.share}}}\left({printer.doprint(self.body)}\right)"
 
 
+JUMPS = (sp.sign, sp.Heaviside)
+KINKS = (sp.Abs, sp.Max, sp.Min)
+TIES = ("what is compared may tie at infinite width, as logits do that have not learned, and fluctuations of real "
+        "networks decide; expected a finite width, or nothing chosen")
+
+
 def require_no_choice(what: str, statements: Iterable[Assign], of_vectors: bool = False) -> None:
     """Raise ``NotCovered`` for a statement with a mask of numbers, which have no sizes of their own at infinite width
     where they tie, and, where ``of_vectors``, with any mask; what: given the statement, what it is in."""
     for statement in statements:
         for mask in sorted(statement.value.atoms(Mask), key=sp.default_sort_key):
             if kind(mask) == "scalar":
-                raise NotCovered(f"{what}; {statement.target} has a choice in it, {mask}; what is compared may tie at "
-                                 "infinite width, as logits do that have not learned, and fluctuations of real "
-                                 "networks decide; expected a finite width, or nothing chosen")
+                raise NotCovered(f"{what}; {statement.target} has a choice in it, {mask}; {TIES}")
             if of_vectors:
                 raise NotCovered(f"{what}; {statement.target} has a choice in it, {mask}; kets are expanded by "
                                  "derivatives, and a step has another one than training gives a mask; expected "
                                  "particles, or nothing chosen")
+
+
+def require_no_ties(what: str, statements: Iterable[Assign], readouts: Iterable[str]) -> None:
+    """Raise ``NotCovered`` for a statement of a block that chooses by numbers without a mask: by pieces, by signs and
+    steps, and, of numbers that the trained vectors ``readouts`` read off others, by what has a kink where they tie."""
+    learned = set(readouts)
+    for statement in statements:
+        value = statement.value
+        if kind(statement.target) == "scalar" and learned & _names(value):
+            learned.add(statement.target.name)
+        for node in sorted(value.atoms(sp.Piecewise, *JUMPS, *KINKS), key=sp.default_sort_key):
+            compared = [condition for _, condition in node.args] if isinstance(node, sp.Piecewise) else [node]
+            numbers = [one for piece in compared for one in _numbers(piece)]
+            if any(not isinstance(node, KINKS) or learned & _names(one) for one in numbers):
+                raise NotCovered(f"{what}; {statement.target} has a choice in it, {node}; {TIES}")
+
+
+def _names(expression: sp.Basic) -> set[str]:
+    return {one.name for one in expression.atoms(Member)}
+
+
+def _numbers(compared: sp.Basic) -> list[sp.Expr]:
+    """What is compared, in relations and in arguments, where it is numbers that a network makes."""
+    nodes = [compared] if isinstance(compared, sp.Expr) else compared.atoms(Relational)
+    return [one for node in nodes if all(kind(one) == "scalar" for one in node.args)
+            for one in node.args if one.has(Member, Mean)]

@@ -255,11 +255,11 @@ def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.E
     before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
     back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
                          layer.vectors, layer.keeps)
-    unread = sorted({one.name for s in layer.statements for one in s.value.atoms(Matrix)} - {
-        one.of.name for one in back.gradients})
+    met = {one.name for s in layer.statements for one in s.value.atoms(Matrix)} | {one.name for one in layer.vectors}
+    unread = sorted(met - {one.of.name for one in back.gradients})
     if unread:
         raise ValueError(f"block: got {', '.join(unread)}, whose gradient is 0: what is added to the stream has no "
-                         "derivative in what they make; expected matrices that learn")
+                         "derivative in what they make; expected matrices and trained vectors that learn")
     if trained_embedding_readout or len(streams) == 1:
         return back
     makes: dict[sp.Expr, set[sp.Expr]] = {}
