@@ -10,33 +10,11 @@ import pytest
 
 import tpcalc as tp
 from support.plain.wide_loops import WideLoop
+from support.slopes import Slope
 
-SIZES, SEEDS, BOUND, RATE = (4, 8, 16, 32), 6, 0.1, 0.05
+SIZES, SEEDS, RATE = (4, 8, 16, 32), 6, 0.05
 NETS = {("tanh", False): tp.ResNet("tanh", "mlp"), ("relu", True): tp.ResNet("relu", "mlp", norm="rms"),
         ("gelu", True): tp.ResNet("gelu", "mlp", norm="rms"), ("linear", False): tp.ResNet()}
-
-
-@dataclass(frozen=True)
-class Slope:
-    """value: of logarithms, beside a correction of the order of one over the size; error: one standard deviation, from
-    what seeds differ by and from what is not seen of the correction."""
-
-    value: float
-    error: float
-
-    @classmethod
-    def of(cls, sizes: tuple[int, ...], values: list[list[float]]) -> Slope:
-        logs, grown = np.log(np.abs(values)), np.array(sizes) / sizes[0]
-        logs -= logs.mean(axis=1, keepdims=True)  # a seed's level is no part of its slope
-        errors = np.maximum(logs.std(axis=0, ddof=1) / len(logs)**0.5, 0.005)
-        columns = np.stack([np.log(grown), np.ones(len(grown)), 1 / grown], axis=1) / errors[:, None]
-        inverse = np.linalg.inv(columns.T @ columns + np.diag([0.0, 0.0, 4.0]))  # a correction of 0 +- 1/2
-        return cls(float((inverse @ columns.T @ (logs.mean(axis=0) / errors))[0]), float(inverse[0, 0]**0.5))
-
-    def off(self, power: float) -> float:
-        """By how much it is another one; fails beyond the bound and two errors."""
-        assert abs(self.value - power) < max(BOUND, 2 * self.error), (self, power)
-        return abs(self.value - power)
 
 
 @dataclass(frozen=True)
