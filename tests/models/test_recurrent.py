@@ -1,4 +1,4 @@
-"""States that go from position to position: real networks against plain arrays, particles, and who refuses them."""
+"""States that go from position to position: real networks against plain arrays, particles, verdicts, and refusals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import sympy as sp
 
 import tpcalc as tp
 from support.plain.residual import Arrays, PlainResidual
+from support.slopes import Slope
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.nest import lowered_order
 from tpcalc.theory import HeadSum, MatVec
+from tpcalc.verdicts.counted import STATES, counted_program
 
 ALPHA, GAMMA, DEPTH, WIDTH, RATE, SIZE = 0.7, 0.4, 2, 6, 0.3, 2
 SCALE = tp.DepthScaling()
@@ -197,11 +199,90 @@ def test_particles_are_wide_networks(kind: str) -> None:
     assert np.all(np.abs(found.mean(axis=0) - limit.outputs) < 3.5 * error)
 
 
-def test_verdicts_refuse_states_by_name() -> None:
-    for read in (lambda: tp.classify(1, 0, net("decays")), lambda: tp.solve(net=net("decays")),
-                 lambda: tp.theory.classify_visits(1, 0, net("decays"))):
-        with pytest.raises(tp.NotCovered, match="in which s go from position to position; powers of L are counted"):
-            read()
+def bounded_delta_rule(b: tp.Branch) -> sp.Expr:
+    """With keys of bounded coordinates in the place of keys of length 1."""
+    q, k = ([shared(b, f"{name}{j}") for j in range(SIZE)] for name in "qk")
+    v, rate = b.let("v", MatVec(b.weights("Wv"), b.x)), sigmoid(shared(b, "a"))
+    k = [b.let(f"unit{j}", sp.tanh(one)) for j, one in enumerate(k)]
+
+    def step(*before: sp.Expr) -> list[sp.Expr]:
+        said = b.let("said", sp.Add(*(s * key for s, key in zip(before, k))))
+        return [s + rate * (v - said) * key for s, key in zip(before, k)]
+
+    states = b.let_recurrent([f"s{j}" for j in range(SIZE)], step)
+    return MatVec(b.weights("Wo"), b.let("o", sp.Add(*(one * s for one, s in zip(q, states)))))
+
+
+JUDGED = {**BLOCKS, "bounded_delta_rule": bounded_delta_rule}
+del JUDGED["delta_rule"]
+HALF = sp.Rational(1, 2)
+
+
+def judged(kind: str) -> tp.Transformer:
+    return net("decays", 3, attention=JUDGED[kind], mlp=None)
+
+
+@pytest.mark.parametrize("kind", ["decays", "of_matrices"])
+def test_verdicts_are_those_of_a_position_behind_others(kind: str) -> None:
+    """States are of order one at every position; a matrix that acts on them is one of the block's."""
+    for point, name in ((1, 0), "ODE limit"), ((HALF, HALF), "Depth-muP"), ((1, HALF), "trivial"):
+        found = tp.classify(*point, judged(kind))
+        assert found.name == name and set(found.matrices) == set(judged(kind).matrices_of_block)
+    assert {one.name for one in tp.classify(1, 0, judged(kind)).matrices.values()} == {"learns"}
+    assert not tp.classify(HALF, 0, judged(kind)).stable_in_training
+    assert STATES in tp.classify(1, 0, judged(kind)).assumptions
+    text = str(counted_program(judged(kind), tp.SGD(), SCALE))
+    assert "first_s[t, l] := " in text and ("second_s[t, l] := " in text) == (kind == "of_matrices")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("alpha, gamma", [(HALF, HALF), (sp.Integer(1), sp.Integer(0)), (sp.Rational(3, 4), HALF)])
+def test_verdicts_are_slopes_of_real_networks(kind: str, alpha: sp.Expr, gamma: sp.Expr) -> None:
+    """Of what a step changes in outputs at three positions, which tests above hold against plain arrays."""
+    rng = np.random.default_rng(5)
+    xs, ys = rng.standard_normal((1, 1, 3, 2)), rng.standard_normal((1, 1, 3))
+    task, depths = tp.Sequences(np.repeat(xs, 2, 0), np.repeat(ys, 2, 0)), (4, 8, 16, 32)
+    changes = []
+    for seed in range(24):
+        runs = [tp.train(judged(kind), task, tp.SGD(0.01), tp.DepthScaling(alpha, gamma), depth, 64,
+                         method=tp.methods.Dense(seed=seed)).outputs for depth in depths]
+        changes.append([float(np.sqrt(np.mean((run[1] - run[0])**2))) for run in runs])
+    slope, said = Slope.of(depths, changes), tp.classify(alpha, gamma, judged(kind)).exponents["change of f"]
+    print(f"{kind}, L^-({alpha}), L^-({gamma}): L^{slope.value:.3f}({slope.error:.3f}), said {said}")
+    slope.off(float(said))
+
+
+def differing(b: tp.Branch) -> sp.Expr:
+    """v less that of the position before it."""
+    v, seen = b.let("v", MatVec(b.weights("Wv"), b.x)), list[sp.Expr]()
+
+    def step(before: sp.Expr) -> sp.Expr:
+        seen.append(before)
+        return v
+
+    b.let_recurrent("s", step)
+    return MatVec(b.weights("Wo"), b.let("o", b.phi(b.let("u", MatVec(b.weights("Wu"), b.x)) + v - seen[0])))
+
+
+def alternating(b: tp.Branch) -> sp.Expr:
+    v = b.let("v", MatVec(b.weights("Wv"), b.x))
+    return MatVec(b.weights("Wo"), b.let("o", b.let_recurrent("s", lambda before: v - before)))
+
+
+@pytest.mark.parametrize("block, where", [(differing, "o"), (alternating, "s")])
+def test_verdicts_refuse_what_vanishes_where_positions_are_alike(block: Callable[[tp.Branch], sp.Expr], where: str
+                                                                 ) -> None:
+    for read in (lambda one: tp.classify(1, 0, one), lambda one: tp.solve(net=one)):
+        with pytest.raises(tp.NotCovered, match=rf"a part of {where}\[t, p, l\] vanishes where positions are alike"):
+            read(net("decays", attention=block))
+
+
+def test_verdicts_refuse_states_elsewhere_and_roots_by_name() -> None:
+    with pytest.raises(tp.NotCovered, match="mlp: got decays, in which s go from position to position"):
+        tp.classify(1, 0, net("of_matrices", attention="softmax", mlp=decays))
+    with pytest.raises(tp.NotCovered, match=r"sqrt\(h\) grows like the power 1/2"):
+        tp.classify(1, 0, net("delta_rule"))
 
 
 def one_state(step: Callable[..., Any], name: Any = "s") -> Callable[[tp.Branch], sp.Expr]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
-from typing import Any, Callable, Iterable, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import sympy as sp
 
@@ -23,6 +23,7 @@ from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
 STARTS: dict[str, sp.Expr | None] = {"one": sp.Integer(1), "zero": sp.Integer(0), "normal": None}
+EARLIER = ("first", "second")  # positions that are written before one, where it stands for all
 TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "extent", "mextent")
 
 
@@ -31,6 +32,10 @@ class Change(NamedTuple):
 
     of: sp.Expr
     by: Callable[[sp.Expr], sp.Expr]
+
+
+def _nothing(product: sp.Expr) -> sp.Expr:
+    return sp.Integer(0)
 
 
 @dataclass
@@ -44,7 +49,8 @@ class Branch:
     end with, in one of the parts of a hidden layer. attend: what writes softmax attention, given it and the branch,
     where it is not written as it stands; attention: what softmax attention was written. weigh, experts: likewise what
     writes the gates of mixtures of experts, and what mixtures were written. keeps: what is moved otherwise than along
-    gradients, and how, where it moves.
+    gradients, and how, where it moves. unrolled: are states those of a position behind
+    others that are as it is?
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -68,6 +74,7 @@ class Branch:
     weigh: Callable[..., list[sp.Expr]] | None = None
     experts: list[Any] = field(default_factory=list)
     keeps: dict[Vector | Scalar, Change | None] = field(default_factory=dict)
+    unrolled: bool = False
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
@@ -178,7 +185,8 @@ class Branch:
         if not names:
             raise ValueError("let_recurrent: got no names; expected one a state")
         before = [named_family(Vector, f"before_{self._unused(one, Vector)}")[(*self.sample, l)] for one in names]
-        self.statements += [Assign(one.xreplace({p: sp.Integer(0)}), sp.Integer(0)) for one in before]
+        if not self.unrolled:
+            self.statements += [Assign(one.xreplace({p: sp.Integer(0)}), sp.Integer(0)) for one in before]
         first = len(self.statements)
         made = step(*before)
         values = tuple(made) if isinstance(made, Iterable) and not isinstance(name, str) else (made,)
@@ -189,8 +197,29 @@ class Branch:
             if one.value.has(m) or one.target.has(m) or any(i.is_Integer for i in one.target.indices):
                 raise NotCovered(f"let_recurrent: got {one} in {name!r}; states are made of the own position and of "
                                  "what they were before it; expected no other position, and no state within a state")
-        self.statements += [Assign(one.xreplace({p: p + 1}), state) for one, state in zip(before, states)]
+        if self.unrolled:
+            written = self.statements[first:]
+            self.statements[first:] = [*self._earlier(before, states, written), *written]
+        else:
+            self.statements += [Assign(one.xreplace({p: p + 1}), state) for one, state in zip(before, states)]
         return states[0] if isinstance(name, str) else tuple(states)
+
+    def _earlier(self, before: list[Vector], states: list[Vector], written: list[Assign]) -> Iterator[Assign]:
+        """The statements of a position with nothing before it, under names of their own, and what it leaves behind;
+        and of a second one where matrices act on states, since what they make is read a position later."""
+        left: list[sp.Expr] = [sp.Integer(0)] * len(before)
+        used = {one.target.name for one in self.statements}
+        for which in EARLIER[:1 + any(one.value.has(Matrix) for one in written)]:
+            known: dict[sp.Expr, sp.Expr] = dict(zip(before, left))
+            for one in written:
+                value = one.value.xreplace(known).replace(lambda e: isinstance(e, MatVec) and e.vector == 0, _nothing)
+                own = one.target.func
+                name = self._free(f"{which}_{one.target.name}", used, own)
+                known[one.target] = sp.Integer(0) if value == 0 else named_family(own, name)[one.target.indices]
+                if value != 0:
+                    yield Assign(known[one.target], value)
+            left = [known[state] for state in states]
+        yield from map(Assign, before, left)
 
     def let_scalar(self, name: str, value: sp.Expr) -> Scalar:
         """Write ``name := value``, a number of this sample and layer such as ``Mean(h**2)``, and give it back.

@@ -9,7 +9,7 @@ from ..optimizers import SGD
 from ..optimizers.faithful import optimizer_name
 from ..optimizers.rank import finite_batches
 from ..optimizers.updates import Optimizer
-from .counted import ASSUMED, NORMED, UNNORMED, Judged
+from .counted import ASSUMED, NORMED, STATES, UNNORMED, Judged
 from .sizes import Exponents
 
 CLIPPED = ("clipping divides gradients by the power of L of their common size where that grows, and by no power of it "
@@ -60,4 +60,5 @@ def by_visits(net: Judged) -> list[str]:
 
 def by_network(net: Judged) -> list[str]:
     """What stands for a network of several positions."""
-    return [UNNORMED] * (net.norm is None) + [NORMED] * any(one.qk_norm for one in net.chooses) + [ASSUMED]
+    return [UNNORMED] * (net.norm is None) + [NORMED] * any(one.qk_norm for one in net.chooses) + [
+        STATES] * bool(net.states_of_block) + [ASSUMED]

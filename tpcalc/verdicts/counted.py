@@ -14,7 +14,7 @@ from ..errors import NotCovered
 from ..scaling import Scaling
 from ..optimizers import SGD
 from ..models import MoE, ResNet, Transformer
-from ..programs.blocks import Block, Branch, block_name
+from ..programs.blocks import EARLIER, Block, Branch, block_name
 from ..training.builders import counted_training
 from ..training.carried import carried
 from ..models.attention import SoftmaxAttention
@@ -27,11 +27,13 @@ from ..programs.mask import require_no_choice
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..optimizers.updates import Optimizer
+from .alike_positions import require_terms_that_stay
 
 Judged = Network
-# Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
+# Vectors that stand-ins have, and networks do not: the sum of scores of a row, q and k over root mean squares, and what
+# earlier positions leave behind.
 ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
-STAND_IN = rf"({'|'.join((ROW, *OVER.values()))})(_\d+)*"
+STAND_IN = rf"({'|'.join((ROW, *OVER.values(), *(f'{which}_.*' for which in EARLIER)))})(_\d+)*"
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"heads of one coordinate and {TWO} positions stand for all head_dim, queries_per_key and positions that "
@@ -48,6 +50,9 @@ UNNORMED = ("there is no norm, and inputs and learning rates are so small that t
 NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all heads' stands for q over that of its "
           "own head; both are odd, bounded, and the same where q is multiplied by a number")
 
+
+# And with states that go from position to position.
+STATES = "states are those of a position behind one or two that are as it is; they stay of order one at all positions"
 
 # And of mixtures of experts.
 GATES = ("gates are linear in logits, which begin at 0, as long as these do not grow beyond order one; routers that "
@@ -156,9 +161,7 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
         raise NotCovered(f"positions: got {net.positions}; alone, a position reads itself whatever its scores, "
                          f"expected for a verdict is at least {TWO}")
     if net.states_of_block:
-        raise NotCovered(f"net: got {short(net)}, in which {', '.join(net.states_of_block)} go from position to "
-                         "position; powers of L are counted of one position that stands for all, which has no state "
-                         "of another; expected no let_recurrent")
+        require_terms_that_stay(net)
     if isinstance(net.attention, Convolution) and net.mlp is not None:
         raise NotCovered(f"mlp: got {block_name(net.mlp)} with a convolution; expected for a verdict is None")
     if net.at_one_position is not None:
@@ -167,6 +170,9 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
     alike = replace(with_linear_gates(net.at_infinite_width), heads=None, head_dim=1, queries_per_key=1, positions=TWO,
                     qk_norm=False, attention=Attending(net.first_sublayer, attend))
+    if alike.states_of_block:
+        raise NotCovered(f"mlp: got {block_name(net.mlp)}, in which {', '.join(alike.states_of_block)} go from "
+                         "position to position; expected for a verdict states in the place of attention alone")
     written = counted_training(alike, opt, scale)
     return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
 
@@ -183,7 +189,7 @@ class Attending:
         return block_name(self.block)
 
     def __call__(self, b: Branch) -> sp.Expr:
-        return self.block(replace(b, attend=self.attend, weigh=linear_gates))
+        return self.block(replace(b, attend=self.attend, weigh=linear_gates, unrolled=True))
 
 
 def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr:

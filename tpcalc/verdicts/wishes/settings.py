@@ -10,7 +10,7 @@ from typing import Mapping, Sequence
 import sympy as sp
 
 from ..._checks import exponent, short
-from ..counted import ASSUMED, UNNORMED
+from ..counted import ASSUMED, STATES, UNNORMED
 from ...errors import NotCovered
 from ...orders import Affine
 from ...orders.polytope import Point, Polytope
@@ -304,7 +304,8 @@ class DepthSettings(PowerSettings):
     def assumed(self) -> list[str]:
         net = self.sizes.net
         said = [TRAINING, *finite_batches(self.opt), *[DECAYING] * self.has_decay]
-        return said + ([UNNORMED] * (net.norm is None) + [ASSUMED] if net.positions else [])
+        return said + ([UNNORMED] * (net.norm is None) + [STATES] * bool(net.states_of_block) + [ASSUMED]
+                       if net.positions else [])
 
     def _beyond(self, point: Point) -> dict[str, sp.Expr]:
         values = dict(zip(self.sizes.symbols, map(_rational, point)))
