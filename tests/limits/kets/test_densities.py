@@ -13,6 +13,7 @@ import tpcalc as tp
 from tpcalc.action.action import a, at, b
 from tpcalc.action.densities import derive_densities
 from tpcalc.limits.kets.nodes import Density
+from tpcalc.limits.kets.passes import Passes
 from tpcalc.limits.kets.reading import EquationReading, Here
 from tpcalc.theory import MatVec
 
@@ -51,7 +52,7 @@ def agree(net: tp.ResNet, seed: int) -> None:
                  for i in (0, 1) for j in (0, 1)}, {("r", 1, 0): r, ("e", 1, 0): e, ("e", 1, 1): own})
     for matrix in {m.name for m in setting.program.matrices}:
         here.memory |= {(f"rho_{matrix}", i): rho[1 - i] for i in (0, 1)} | {(f"w_{matrix}", 1, 0): w}
-    reading = EquationReading(equations, setting.time, setting.past)
+    reading = EquationReading(equations, Passes(setting.time, setting.past))
     steps = {setting.time.name: 1, setting.past.name: 0}  # site a is step 1, site b step 0
     ours = {(str(one.target.args[0]), one.target.args[1] == one.target.args[2]): reading.number(one.value)(here, steps)
             for one in equations if isinstance(one.target, Density)}

@@ -25,7 +25,7 @@ H = sp.Symbol("h", real=True)
     (tp.ResNet(readout="tanh"), tp.SGD(), "no sum of multiples of kets"),
     (tp.ResNet("tanh", readout="relu"), tp.SGD(), "no sum of multiples of kets"),
     (tp.ResNet(sp.Piecewise((H, H > 0), (H / 10, True))), tp.SGD(), "written in pieces"),
-    (tp.Transformer(positions=2), tp.SGD(), "samples, positions or outputs")], ids=str)
+    (tp.Transformer(positions=2), tp.SGD(), "over a clock, a layer, a position")], ids=str)
 def test_refused(net: tp.ResNet, opt: object, says: str) -> None:
     with pytest.raises(tp.NotCovered, match=says):
         tp.depth_limit(tp.kets(tp.program(net, opt, tp.DepthScaling())))
@@ -65,15 +65,3 @@ def test_blocks_that_do_not_close(block: Any, says: str) -> None:
         tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling())))
     with pytest.raises(tp.NotCovered):
         derive_block_kernels(net)
-
-
-@pytest.mark.parametrize("sizes, says", [({"d_in": 2}, "is no vector outside of the layers times a number"),
-                                         ({"d_out": 2}, "samples, positions or outputs")])
-def test_several_numbers_a_sample_are_refused(sizes: dict[str, int], says: str) -> None:
-    with pytest.raises(tp.NotCovered, match=says):
-        tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(), **sizes)))
-
-
-def test_batches_are_refused() -> None:
-    with pytest.raises(tp.NotCovered, match="samples, positions or outputs"):
-        tp.depth_limit(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(), batch=True)))

@@ -12,9 +12,11 @@ from ..._shown import Short
 from ...calculus.kets import Ket
 from ...calculus.setting import Setting
 from ...errors import Divergence
-from ..collocation import LimitOutputs, numbers_by_step
+from ..collocation import LimitOutputs
 from ..integral_equations import LimitEquation
+from .data import numbers_by_pass
 from .march import March
+from .passes import Passes
 from .sampled import SampledMarch
 
 CELLS = (8, 16, 32, 64, 128)  # of layer time, or of each octave of it where functions have kinks
@@ -40,18 +42,20 @@ class CompiledStreams(Short):
     """
 
     setting: Setting
+    passes: Passes
     streams: tuple[Ket, Ket]
     equations: tuple[LimitEquation, ...]
     loss: Callable[[Any, Any], Any]
     inside: bool = False
 
     def __call__(self, inputs: ArrayLike, targets: ArrayLike, **data: ArrayLike) -> LimitOutputs:
-        """Train on inputs and targets of shape (steps,); data: further data of the program by name, such as rates.
+        """Train on inputs and targets of shape (steps,), of batches (steps, samples), of several numbers a sample with
+        these as a last axis; data: further data of the program by name, such as rates. Outputs have the targets' shape.
 
         Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up.
         """
-        arrays, y = numbers_by_step(self.setting, inputs, targets, data)
-        given = self.setting, self.streams, self.equations, self.loss, arrays, y
+        arrays, y = numbers_by_pass(self.setting, inputs, targets, data)
+        given = self.setting, self.passes, self.streams, self.equations, self.loss, arrays, y
         if self.inside:
             return self._sampled(given)
         problem, solved = Divergence(""), dict[int, tuple[March, np.ndarray]]()

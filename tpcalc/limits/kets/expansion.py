@@ -50,12 +50,12 @@ class LayerExpansion:
 
     def __init__(self, layer: KetLayer, depth: sp.Symbol, derivation: Derivation) -> None:
         self.layer, self.depth, self.derivation = layer, depth, derivation
-        self.t, self.s = layer.setting.time, layer.setting.past
+        self.passes = layer.passes
         self.leading: dict[Ket, sp.Expr] = {}
         self.whole: dict[Ket, sp.Expr] = {}
         self.laws: dict[sp.Expr, sp.Expr] = {}
         x, gradient = layer.streams
-        streams = frozenset(one for ket in (x, gradient) for one in (ket, layer.at(ket, self.s)))
+        streams = frozenset(one for ket in (x, gradient) for one in (ket, layer.before(ket)))
         self.means = LayerMeans(AppliedFunctions(), {}, streams)
         self.fronts = {stream.after: _front(stream.added, depth) for stream in (layer.forward, layer.backward)}
         self.added: dict[Ket, sp.Expr] = {}
@@ -139,8 +139,8 @@ class LayerExpansion:
         """Note the covariance of a hat with itself and with that of an earlier step."""
         if (hat, hat) in self.means.covariances:
             return
-        earlier = self.layer.at(hat, self.s)
-        u, v = hat.vector.vector, self.layer.at(hat.vector.vector, self.s)
+        earlier = self.layer.before(hat)
+        u, v = hat.vector.vector, self.layer.before(hat.vector.vector)
         for one, two, vectors in ((hat, earlier, (u, v)), (hat, hat, (u, u)), (earlier, earlier, (v, v))):
             value = self.means.over_all(sp.Mul(*(self._found(self.leading, vector) for vector in vectors)))
             named = LeadingBracket(*vectors) if value.has(Expectation) else value  # means of means of means grow fast
@@ -150,9 +150,9 @@ class LayerExpansion:
         ket = Ket(vector)
         if ket in known:
             return known[ket]
-        now = ket.xreplace({self.s: self.t})
-        if now in known and self.layer.at(now, self.s) == ket:
-            return self.layer.at(known[now], self.s)
+        now = self.passes.of_now(ket)
+        if now in known and self.layer.before(now) == ket:
+            return self.layer.before(known[now])
         raise NotCovered(f"{ket}: is no ket of the layer, nor a stream that enters it")
 
     # -- first order
@@ -160,17 +160,19 @@ class LayerExpansion:
     def _without_layer(self, ket: Ket) -> sp.Expr:
         """A stream as it would be without the layer, and what it answers to the layer."""
         x, gradient = self.layer.streams
-        t, s, p = self.t, self.s, self.layer.index
+        now, other, p = self.passes.now, self.passes.other, self.layer.index
         if ket == x:
-            return x + sp.Sum(Answer(R, t, s, p) * self.layer.at(self.added[gradient], s), (s, 0, t - 1))
+            return x + sp.Sum(Answer(R, now, other, p) * self.layer.before(self.added[gradient]), *self.passes.earlier)
         pushed = self.added[x]
-        return (gradient + Answer(E, t, t, p) * pushed
-                + sp.Sum(Answer(E, t, s, p) * self.layer.at(pushed, s), (s, 0, t - 1)))
+        return (gradient + Answer(E, now, now, p) * pushed
+                + sp.Sum(Answer(E, now, other, p) * self.layer.before(pushed), *self.passes.earlier))
 
     def _expand(self, target: Ket, value: sp.Expr) -> sp.Expr:
         """The leading part and corrections of first order, by recorded steps."""
+        own = "sums over earlier steps and the step's own term" + (
+            "; samples of one step do not answer each other" if self.passes.several else "")
         rules = (
-            Rewriting("the step itself apart", "sums over earlier steps and the step's own term", self._apart),
+            Rewriting("the step itself apart", own, self._apart),
             Rewriting("numbers to first order", "means of what the layer's kets are to first order; hats and streams "
                       "are independent, and a hat acts through what the streams answer", self._first_numbers),
             Rewriting("leave one layer out", "kets of the layer in its hats and in streams that know nothing of it, "
@@ -183,10 +185,12 @@ class LayerExpansion:
     def _apart(self, value: sp.Expr) -> sp.Expr:
         """Sums up to the step itself as sums over earlier steps and a term of the step."""
         def split(one: sp.Sum) -> sp.Expr:
-            (s, first, last), = one.limits
-            if last == self.t:
-                return sp.Sum(one.function, (s, first, self.t - 1)) + one.function.xreplace({s: self.t})
-            if last != self.t - 1:
+            *samples, (s, first, last) = one.limits
+            known = (*samples, (s, first, self.passes.t - 1)) == self.passes.earlier
+            if last == self.passes.t and known and all(
+                    part.has(Response) for part in sp.Add.make_args(one.function)):
+                return sp.Sum(one.function, *self.passes.earlier) + self.passes.of_now(one.function)
+            if last != self.passes.t - 1 or not known:
                 raise NotCovered(f"{one}: expected sums over earlier steps")
             return one
         return value.replace(lambda e: isinstance(e, sp.Sum), split)
@@ -229,7 +233,7 @@ class LayerExpansion:
         def slope(value: sp.Expr) -> sp.Expr:
             return value.xreplace({base: unknown}).diff(unknown).xreplace({unknown: base})
         found = sp.Integer(0)
-        own = base.xreplace({self.s: self.t}) == base
+        own = self.passes.of_now(base) == base
         for term in terms_of(y):
             if not isinstance(term, sp.Sum):
                 found += slope(term)
@@ -239,7 +243,7 @@ class LayerExpansion:
 
     def inserted(self, value: sp.Expr) -> sp.Expr:
         """Kets of the layer as what they are to first order; those of earlier steps stand in small terms."""
-        earlier = {self.layer.at(ket, self.s): self.layer.at(leading, self.s) for ket, leading in self.leading.items()}
+        earlier = {self.layer.before(ket): self.layer.before(leading) for ket, leading in self.leading.items()}
         return value.xreplace({**earlier, **self.whole})
 
     def _taylor(self, value: sp.Expr) -> sp.Expr:

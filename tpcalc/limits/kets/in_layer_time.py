@@ -21,8 +21,10 @@ from ...orders.region import Region
 from ...programs.language import Scalar, Vector
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation
+from .boundaries import initial_vectors
 from .expansion import LayerExpansion
 from .nodes import A, Answer, B, Density, E, LayerGaussian, LeadingBracket, Increment, FunctionValue, Push, R, STEP
+from .passes import other_sample
 from .sums import total
 
 K = sp.Symbol("k", integer=True)
@@ -84,7 +86,7 @@ class StreamEquations:
     @cached_property
     def equations(self) -> tuple[LimitEquation, ...]:
         """All of them: Gaussians and their covariances, kets, densities, answers."""
-        (x, gradient), t = self.expansion.layer.streams, self.expansion.t
+        (x, gradient), now = self.expansion.layer.streams, self.expansion.passes.now
         found: list[LimitEquation] = []
         for sign, ket, source, letter in ((1, x, gradient, A), (-1, gradient, x, B)):
             noise = sp.sqrt(STEP) * sp.Add(*(one.value for one in self.noise[ket] if self.keeps(one)))
@@ -92,7 +94,7 @@ class StreamEquations:
             found.append(_equation(sign * Increment(ket), noise + STEP * taken))
             found += densities
         answers = {one.args[0] for equation in found for one in equation.value.atoms(Answer)}
-        at_step = any(isinstance(e.target, Density) and e.target.args[:3] == (B, t, t) for e in found)
+        at_step = any(isinstance(e.target, Density) and e.target.args[:3] == (B, now, now) for e in found)
         found += self._answers(x, gradient, at_step) if answers else []
         shown = [_equation(self._shown(e.target), self._shown(e.value)) for e in found]
         functions = [LimitEquation(sp.Function(str(name))(H), f, ()) for f, name in self.names.items()]
@@ -100,8 +102,8 @@ class StreamEquations:
 
     def _densities(self, ket: Ket, source: Ket, letter: sp.Symbol) -> tuple[sp.Expr, list[LimitEquation]]:
         """What a stream takes, per layer time, with names for what multiplies kets, and their equations."""
-        t, s = self.expansion.t, self.expansion.s
-        earlier = self.expansion.layer.at(source, s)
+        passes = self.expansion.passes
+        now, other, earlier = passes.now, passes.other, passes.before(source)
         past = own = by_past = sp.Integer(0)
         for term in (one.value for one in self.drift[ket] if self.keeps(one)):
             inside = term.function if isinstance(term, sp.Sum) else term
@@ -118,25 +120,33 @@ class StreamEquations:
                 past += rest
         taken, equations = sp.Integer(0), []
         if past != 0:
-            taken += sp.Sum(Density(letter, t, s, P) * earlier, (s, 0, t - 1))
-            equations.append(_equation(Density(letter, t, s, P), _collected(past)))
+            taken += sp.Sum(Density(letter, now, other, P) * earlier, *passes.earlier)
+            equations.append(_equation(Density(letter, now, other, P), _collected(past)))
         if own != 0 or by_past != 0:
-            taken += Density(letter, t, t, P) * source
-            equations.append(_equation(Density(letter, t, t, P),
-                                       _collected(own) + total(_collected(by_past), (s, 0, t - 1))))
+            taken += Density(letter, now, now, P) * source
+            equations.append(_equation(Density(letter, now, now, P),
+                                       _collected(own) + total(_collected(by_past), *passes.earlier)))
         return taken, equations
 
     def _answers(self, x: Ket, gradient: Ket, at_step: bool) -> list[LimitEquation]:
         """What streams answer to pushes: the linear equations of the kets, without what does not depend on the push.
         at_step: whether the gradient takes something of x at the same step."""
-        t, s = self.expansion.t, self.expansion.s
-        one, two = (self.in_time(ket).vector for ket in (x, gradient))
+        passes = self.expansion.passes
+        t, s = passes.now, passes.other
+        one, two = (ket.vector.at() for ket in (x, gradient))
         found = [_equation(Answer(R, t, s, P), Push(one, two, t, s, P, P)),
                  _equation(Answer(E, t, s, P), Push(two, one, t, s, P, P))]
+        between = None if passes.i is None else other_sample(other_sample(passes.i))
+        k, samples = passes.label(K, between), passes.samples(between)
         for pushed in (two, one):
-            here = sp.KroneckerDelta(t, s)
-            above = sp.Sum(Density(A, t, K, INNER) * Push(two, pushed, K, s, INNER, Q), (K, s, t - 1))
-            below = sp.Sum(Density(B, t, K, INNER) * Push(one, pushed, K, s, INNER, Q), (K, s, t if at_step else t - 1))
+            here = passes.same
+            above = sp.Sum(Density(A, t, k, INNER) * Push(two, pushed, k, s, INNER, Q),
+                           *samples, (K, passes.s, passes.t - 1))
+            from_x = Density(B, t, k, INNER) * Push(one, pushed, k, s, INNER, Q)
+            together = at_step and not passes.several  # of a batch a sample takes something of itself alone
+            below = sp.Sum(from_x, *samples, (K, passes.s, passes.t if together else passes.t - 1))
+            if at_step and passes.several:
+                below += Density(B, t, t, INNER) * Push(one, pushed, t, s, INNER, Q)
             starts = self._boundary_answers(pushed)
             known = {e.target for e in starts}
             first, last = (start if start in known else sp.Integer(0) for start in (
@@ -149,16 +159,17 @@ class StreamEquations:
 
     def _boundary_answers(self, pushed: Vector) -> list[LimitEquation]:
         """What trained vectors outside of the layers answer, and streams where they start."""
-        layer, s = self.expansion.layer, self.expansion.s
+        layer, other = self.expansion.layer, self.expansion.passes.other
         trained = {e.target.vector.name for e in layer.trained_vectors}
-        streams = {self.in_time(ket).vector.name: self.in_time(ket).vector for ket in layer.streams}
+        streams = {ket.vector.name for ket in layer.streams}
 
         def answer(ket: Ket) -> sp.Expr:
-            step, *times = (index.xreplace({self.expansion.depth: sp.Integer(1)}) for index in ket.vector.indices)
+            step, *others = (index.xreplace({self.expansion.depth: sp.Integer(1)}) for index in ket.vector.indices)
             if ket.vector.name in streams:
-                return Push(streams[ket.vector.name], pushed, step, s, *times, Q)
-            return Push(ket.vector, pushed, step, s, Q) if ket.vector.name in trained else sp.Integer(0)
-        found = [_equation(answer(Ket(one)), sp.Integer(0)) for one in layer.setting.program.vectors
+                *sample, time = others
+                return Push(ket.vector.at(), pushed, sp.Tuple(step, *sample) if sample else step, other, time, Q)
+            return Push(ket.vector.at(*others), pushed, step, other, Q) if ket.vector.name in trained else sp.Integer(0)
+        found = [_equation(answer(Ket(one)), sp.Integer(0)) for one in initial_vectors(layer.setting, layer.outside)
                  if one.name in trained]
         for equation in layer.outside if trained else ():
             if isinstance(equation.target, Ket) and equation.target.vector.name in (*streams, *trained):
@@ -182,12 +193,12 @@ class StreamEquations:
 
     def fresh(self, hat: Hat) -> sp.Expr:
         """The Gaussian that a hat is, without rho where weights decay."""
-        step = self.expansion.layer.setting.step(hat.vector.vector)
-        return LayerGaussian(self._letter(hat), step)
+        step, *sample = hat.vector.vector.indices[:-1]
+        return LayerGaussian(self._letter(hat), sp.Tuple(step, *sample) if sample else step)
 
     def scale(self, hat: Hat) -> sp.Expr:
         """rho of the hat's matrix at its step, where weights decay; else 1."""
-        layer, now = self.expansion.layer, hat.xreplace({self.expansion.s: self.expansion.t})
+        layer, now = self.expansion.layer, self.expansion.passes.of_now(hat)
         rho = initial_weight_factor_of(hat.vector.matrix.member)
         for equation in layer.equations:
             for term in sp.Add.make_args(equation.value):
@@ -214,8 +225,8 @@ class StreamEquations:
         whose, layer = self.expansion.means.whose, self.expansion.layer
         if mean in whose:
             return list(whose[mean])
-        now = whose[mean.xreplace({self.expansion.s: self.expansion.t})]
-        return [(layer.at(hat, self.expansion.s), f, j) for hat, f, j in now]
+        now = whose[self.expansion.passes.of_now(mean)]
+        return [(layer.before(hat), f, j) for hat, f, j in now]
 
     def _of_fresh(self, f: sp.Expr, order: int, fresh: sp.Expr) -> sp.Expr:
         """phi^(k) of a Gaussian by the function's name; of polynomials the value."""
@@ -236,19 +247,20 @@ class StreamEquations:
 
     def _gaussians(self, shown: list[LimitEquation]) -> list[LimitEquation]:
         """What the letters are, and their covariances."""
-        t, s = self.expansion.t, self.expansion.s
+        passes = self.expansion.passes
         met = {one.args[0] for e in shown for one in e.value.atoms(LayerGaussian)}
         names, laws = [], []
         waiting = sorted(met, key=str)
         while waiting:
             letter = waiting.pop(0)
             hat = next(h for h, _ in self.expansion.means.covariances if self._letter(h) == letter)
-            earlier = self.expansion.layer.at(hat, s)
+            earlier = passes.before(hat)
             scale = self.scale(hat)
-            covariance = scale * self.expansion.layer.at(scale, s) * self.expansion.means.covariance(hat, earlier)
+            covariance = scale * passes.before(scale) * self.expansion.means.covariance(hat, earlier)
             law = self._shown(_collected(covariance))
-            names.append(_equation(LayerGaussian(letter, t), self.in_time(scale * hat)))
-            laws.append(_equation(Expectation(LayerGaussian(letter, t) * LayerGaussian(letter, s)), law))
+            names.append(_equation(LayerGaussian(letter, passes.now), self.in_time(scale * hat)))
+            product = Expectation(LayerGaussian(letter, passes.now) * LayerGaussian(letter, passes.other))
+            laws.append(_equation(product, law))
             new = {one.args[0] for one in law.atoms(LayerGaussian)} - met
             met |= new
             waiting += sorted(new, key=str)

@@ -39,7 +39,7 @@ def _surviving(streams: "StreamEquations", value: sp.Expr, layers: sp.Expr = sp.
     expansion = streams.expansion
 
     def answers(e: sp.Basic) -> bool:
-        now = isinstance(e, Response) and Ket(e.vector).xreplace({expansion.s: expansion.t})
+        now = isinstance(e, Response) and expansion.passes.of_now(Ket(e.vector))
         return bool(now) and now in expansion.layer.streams
     value = value.replace(answers, lambda e: sp.Integer(0))
     return in_sums(streams.settled(value, layers), lambda e: e)
@@ -48,7 +48,7 @@ def _surviving(streams: "StreamEquations", value: sp.Expr, layers: sp.Expr = sp.
 def _taken(streams: "StreamEquations", stream: KetStream) -> sp.Expr:
     """What a stream takes per layer time: means of what the layer makes, given the streams."""
     layer, drawn, numbers = streams.expansion.layer, sp.Integer(0), sp.Integer(0)
-    entering = {one for ket in layer.streams for one in (ket, layer.at(ket, streams.expansion.s))}
+    entering = {one for ket in layer.streams for one in (ket, layer.before(ket))}
     for term in sp.Add.make_args(_surviving(streams, factors_inside(stream.added), sp.Integer(1))):
         if is_drawn(term):
             continue  # it has no mean, and layers draw it independently
@@ -84,13 +84,13 @@ def _lettered(streams: "StreamEquations", value: sp.Expr) -> sp.Expr:
 
 def _laws(streams: "StreamEquations", values: list[sp.Expr]) -> list[LimitEquation]:
     """What the letters are, and their covariances."""
-    t, s = streams.expansion.t, streams.expansion.s
-    met = {streams.fresh(hat.xreplace({s: t})): hat.xreplace({s: t}) for value in values for hat in value.atoms(Hat)}
+    passes = streams.expansion.passes
+    met = {streams.fresh(hat): hat for value in values for hat in map(passes.of_now, value.atoms(Hat))}
     names, laws = [], []
     for letter, hat in sorted(met.items(), key=str):
         scale, vector = streams.scale(hat), hat.vector.vector
-        earlier = streams.expansion.layer.at(scale, s) * Bracket(vector, streams.expansion.layer.at(vector, s))
+        earlier = passes.before(scale) * Bracket(vector, passes.before(vector))
         names.append(LimitEquation(letter, streams.in_time(scale * hat), ()))
-        product = Expectation(letter * LayerGaussian(letter.args[0], s))
+        product = Expectation(letter * LayerGaussian(letter.args[0], passes.other))
         laws.append(LimitEquation(product, streams.in_time(scale * earlier), ()))
     return [*names, *laws]

@@ -164,7 +164,7 @@ class KetLimitRegion(Short, Aligned):
         left = sorted(map(str, (set().union(*(e.value.free_symbols for e in equations)) & constants)))
         if left:
             raise ValueError(f"no value for {', '.join(left)}; given: {values}")
-        return CompiledStreams(self.kets.setting, layer.streams, equations, loss or sub, self.inside)
+        return CompiledStreams(self.kets.setting, layer.passes, layer.streams, equations, loss or sub, self.inside)
 
     @property
     def constants(self) -> set[sp.Symbol]:
@@ -243,7 +243,7 @@ class KetLimit(Short, Aligned):
 
 def ket_limit(kets: KetEquations) -> KetLimit:
     """The limit of infinite depth of kets. Raises ``NotCovered`` for programs without one residual stream, updates that
-    are no combinations of gradients, batches, and functions of the stream before a matrix of the layer, by name."""
+    are no combinations of gradients, positions, and functions of the stream before a matrix of the layer, by name."""
     layer, depth = layer_of(kets), kets.setting.depth
     assert depth is not None
     with in_names_of(kets.setting):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Iterator
 
 import sympy as sp
@@ -14,7 +14,9 @@ from ...calculus.setting import Setting
 from ...errors import NotCovered
 from ...programs.algebra import multiplied_out
 from ...programs.language import Matrix, Member, Scalar, Vector
-from ...programs.program import made_of
+from ...programs.program import Loop, made_of
+from .passes import Passes
+from .sums import flattened
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,11 @@ class KetStream:
 
 @dataclass(frozen=True)
 class KetLayer:
-    """The kets of a layer at step ``setting.time``: x forward, its gradient backward, and those that the layer makes of
-    them, in program order; outside: equations at the ends of layer time and of the outputs."""
+    """The kets of a layer in a pass, ``passes.now``: x forward, its gradient backward, and those that the layer makes
+    of them, in program order; outside: equations at the ends of layer time and of the outputs."""
 
     setting: Setting
+    passes: Passes
     forward: KetStream
     backward: KetStream
     inner: tuple[KetEquation, ...]
@@ -61,6 +64,10 @@ class KetLayer:
     def at(self, expression: sp.Expr, step: sp.Expr) -> sp.Expr:
         """The expression at another step."""
         return expression.xreplace({self.setting.time: step})
+
+    def before(self, expression: sp.Expr) -> sp.Expr:
+        """The expression in the other pass."""
+        return self.passes.before(expression)
 
     def refused(self, why: str) -> NotCovered:
         """What to raise for a layer that is read, and has no limit of this kind."""
@@ -95,13 +102,16 @@ def layer_of(kets: KetEquations) -> KetLayer:
     streams: dict[bool, KetStream] = {}
     inner: list[KetEquation] = []
     outside: list[KetEquation] = []
+    samples: list[tuple[Loop, ...]] = []
     named = dict[object, KetEquation]()
     for equation in _in_one_index(setting, kets.equations):
         equation = _without_names(setting, equation, named)
-        if not equation.location.loops[1:]:
-            outside.append(equation)
+        loops = equation.location.loops
+        if not any(loop.index in setting.program.layers for loop in loops):
+            outside += _at_widths(setting, equation)
             continue
         _require_plain(setting, equation)
+        samples.append(loops[1:-1])
         if isinstance(equation.target, Scalar):
             named[equation.target.family_key] = equation
             continue
@@ -128,7 +138,10 @@ def layer_of(kets: KetEquations) -> KetLayer:
     for one, other in combinations(setting.products, 2):
         if one.matrix.same_family(other.matrix) and one.transposed == other.transposed:
             raise _refused(setting, f"{one.matvec} and {other.matvec} are products of one matrix")
-    return KetLayer(setting, streams[True], streams[False], tuple(inner), tuple(outside))
+    passes = _passes(setting, samples)
+    for equation in (*inner, *(stream.equation for stream in streams.values())):
+        _require_own_pass(setting, passes, equation)
+    return KetLayer(setting, passes, streams[True], streams[False], tuple(inner), tuple(outside))
 
 
 def _in_one_index(setting: Setting, equations: tuple[KetEquation, ...]) -> Iterator[KetEquation]:
@@ -141,7 +154,7 @@ def _in_one_index(setting: Setting, equations: tuple[KetEquation, ...]) -> Itera
         if loop is not None and loop.index in layers:
             target, value = (side.xreplace({loop.index: first}) for side in (target, value))
             location = replace(location, loops=(*location.loops[:-1], replace(loop, index=first)))
-        yield KetEquation(target, value, location)
+        yield KetEquation(target, value if value.has(Averaged) else flattened(value), location)
 
 
 def _without_names(setting: Setting, equation: KetEquation, named: dict[object, KetEquation]) -> KetEquation:
@@ -158,6 +171,46 @@ def _without_names(setting: Setting, equation: KetEquation, named: dict[object, 
         return number**power.exp * base**(exponent * power.exp) if number.is_positive and base == depth else power
     value = equation.value.replace(lambda e: isinstance(e, Scalar) and e.family_key in named, value_of)
     return replace(equation, value=value.replace(lambda e: e.is_Pow and e.base != depth and e.base.has(depth), apart))
+
+
+def _at_widths(setting: Setting, equation: KetEquation) -> Iterator[KetEquation]:
+    """The equation of every coordinate of inputs and outputs, sums over such coordinates written out."""
+    roles = setting.program.index_roles()
+    loops = [loop for loop in equation.location.loops if roles.get(loop.index) == "width"]
+    kept = tuple(loop for loop in equation.location.loops if loop not in loops)
+    for loop in loops:
+        if not (loop.first.is_Integer and loop.last.is_Integer):
+            raise _refused(setting, f"{equation.target} has coordinates up to {loop.last}, which is no number")
+
+    def written_out(one: sp.Sum) -> sp.Expr:
+        known = all(roles.get(i) == "width" and (first.is_Integer and last.is_Integer) for i, first, last in one.limits)
+        return one.doit(deep=False) if known else one
+    location = replace(equation.location, loops=kept)
+    for numbers in product(*(range(int(loop.first), int(loop.last) + 1) for loop in loops)):
+        values = {loop.index: sp.Integer(number) for loop, number in zip(loops, numbers)}
+        target, value = (e.xreplace(values) for e in (equation.target, equation.value))
+        yield KetEquation(target, value.replace(lambda e: isinstance(e, sp.Sum), written_out), location)
+
+
+def _passes(setting: Setting, samples: list[tuple[Loop, ...]]) -> Passes:
+    """The passes that layers make: one a step, or one for every sample."""
+    several = {tuple((loop.index, loop.first, loop.last) for loop in loops) for loops in samples}
+    if len(several) > 1:
+        raise _refused(setting, "its layers have samples in some statements, and none or others in others")
+    loops = samples[0] if samples else ()
+    if loops and loops[0].first != 0:
+        raise _refused(setting, f"its samples are counted from {loops[0].first}; expected 0")
+    assert setting.time is not None
+    return Passes.of(setting.time, setting.past, loops)
+
+
+def _require_own_pass(setting: Setting, passes: Passes, equation: KetEquation) -> None:
+    """Beside sums over passes, which updates make, a sample of a step knows nothing of the step's others."""
+    value = equation.value.replace(lambda e: isinstance(e, sp.Sum), lambda e: sp.Integer(0))
+    for one in value.atoms(Vector, Scalar) if passes.several else ():
+        sample = [index for index in one.indices if passes.i in index.free_symbols]
+        if isinstance(one, Vector) and sample != [passes.i]:
+            raise _refused(setting, f"{equation.target} reads {one}, of another sample")
 
 
 def _stream(equation: KetEquation) -> KetStream | None:
@@ -210,9 +263,12 @@ def _require_given_end(setting: Setting, stream: KetStream, outside: list[KetEqu
 
 def _require_plain(setting: Setting, equation: KetEquation) -> None:
     """Kets of a layer have a step and a layer; updates are linear; matrices are of the layer."""
-    loop = equation.location.loops[-1]
-    if len(equation.location.loops) != 2 or loop.index not in setting.program.layers:
-        raise _refused(setting, f"{equation.target} has samples, positions or outputs beside step and layer")
+    roles, loops = setting.program.index_roles(), equation.location.loops
+    expected = (("clock", "layer"), ("clock", "sample", "layer"))
+    if (found := tuple(roles[loop.index] for loop in loops)) not in expected:
+        raise _refused(setting, f"{equation.target} stands in loops over a {', a '.join(found)}; expected them over a "
+                       "step, a sample where there are several, and a layer")
+    loop = loops[-1]
     ends = sp.Integer(1), setting.depth
     if (loop.first, loop.last) != (ends[::-1] if loop.descending else ends):
         raise _refused(setting, f"{equation.target} has layers {loop.first} to {loop.last}; expected all of them, 1 to "
@@ -263,4 +319,4 @@ def _without_powers(value: sp.Expr, depth: sp.Expr | None) -> sp.Expr:
 
 def _refused(setting: Setting, why: str) -> NotCovered:
     return NotCovered(f"program {setting.program.name}: {why}; expected one residual stream, x + what a layer's own "
-                      "matrices make of it, updates linear in gradients, one sample a step")
+                      "matrices make of it, updates linear in gradients")

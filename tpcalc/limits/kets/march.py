@@ -22,12 +22,12 @@ ITERATIONS, SETTLED = 60, 1e-13
 
 
 class March(StepwiseSolution):
-    """One solution: coefficients of the streams over initial vectors and over what cells of layer time draw, step by
-    step. cells: of layer time, or of each octave of it where functions have kinks."""
+    """One solution: coefficients of the streams over initial vectors and over what cells of layer time draw, pass by
+    pass; t and s count passes. cells: of layer time, or of each octave of it where functions have kinks."""
 
     def __init__(self, cells: int, *given: Any) -> None:
         super().__init__(*given)
-        reading = EquationReading(self.equations, self.time, self.past)
+        reading = EquationReading(self.equations, self.passes, self.size)
         self.mesh = _mesh(cells, any(scalar_function(f).has_kinks for f in reading.functions.values()))
         self.h = np.diff(self.mesh)
         self.N = len(self.h)
@@ -37,19 +37,19 @@ class March(StepwiseSolution):
             self._require_combination(which, letter)
         self.drawn = [reading.covariance(sp.expand(self.moved(which).value).coeff(sp.sqrt(STEP))) for which in (0, 1)]
         self.base = len(self.vectors)
-        shape = (self.T, self.N + 1, self.base + 2 * self.N * self.T)
+        shape = (self.M, self.N + 1, self.base + 2 * self.N * self.M)
         self.coefficients = [np.zeros(shape), np.zeros(shape)]     # of x, of its gradient, at the mesh
-        self.noise = np.zeros((2, self.N, self.T, self.T))         # covariances of what cells draw, times their size
-        self.brackets = np.zeros((2, self.N + 1, self.T, self.T))  # <x|x> and <dx|dx> at the mesh
+        self.noise = np.zeros((2, self.N, self.M, self.M))         # covariances of what cells draw, times their size
+        self.brackets = np.zeros((2, self.N + 1, self.M, self.M))  # <x|x> and <dx|dx> at the mesh
         self.jumps: dict[tuple[int, int, int, int], float] = {}    # of what is answered in the middle of cells
         self.here = [Here(memory=self.memory) for _ in range(self.N)]
         self.read_memory(reading, Here(memory=self.memory))
 
     def values(self) -> dict[tuple, np.ndarray]:
-        """Brackets of streams at the mesh, by both names and steps; the mesh by ("p",)."""
+        """Brackets of streams at the mesh, by both names and passes; the mesh by ("p",)."""
         found: dict[tuple, np.ndarray] = {("p",): self.mesh}
         for name, brackets in zip(self.names, self.brackets):
-            found |= {(name, name, t, s): brackets[:, t, s] for t in range(self.T) for s in range(t + 1)}
+            found |= {(name, name, t, s): brackets[:, t, s] for t in range(self.M) for s in range(t + 1)}
         return found
 
     def given(self, number: int) -> np.ndarray:
@@ -79,16 +79,16 @@ class March(StepwiseSolution):
         self.brackets[which, node, t, :t + 1] = self.brackets[which, node, :t + 1, t] = found
 
     def _over(self, coefficients: np.ndarray, side: int) -> np.ndarray:
-        """Coefficients over what cells draw forward (0) or backward (1), of shape (..., cells, steps)."""
-        start = self.base + side * self.N * self.T
-        return coefficients[..., start:start + self.N * self.T].reshape(*coefficients.shape[:-1], self.N, self.T)
+        """Coefficients over what cells draw forward (0) or backward (1), of shape (..., cells, passes)."""
+        start = self.base + side * self.N * self.M
+        return coefficients[..., start:start + self.N * self.M].reshape(*coefficients.shape[:-1], self.N, self.M)
 
     def _require_combination(self, which: int, letter: str) -> None:
         """A stream takes of the other one what its densities say: the step of the march."""
-        t, s, source = self.time, self.past, self.streams[1 - which]
+        passes, source, symbol = self.passes, self.streams[1 - which], sp.Symbol(letter)
         at_p = source.xreplace({source.vector.indices[-1]: P})
-        terms = {False: sp.Sum(Density(sp.Symbol(letter), t, s, P) * at_p.xreplace({t: s}), (s, 0, t - 1)),
-                 True: Density(sp.Symbol(letter), t, t, P) * at_p}
+        terms = {False: sp.Sum(Density(symbol, passes.now, passes.other, P) * passes.before(at_p), *passes.earlier),
+                 True: Density(symbol, passes.now, passes.now, P) * at_p}
         expected = STEP * sp.Add(*(terms[own] for name, own in self.densities if name == letter))
         found = sp.expand(self.moved(which).value - expected)
         if any(term.has(STEP) and not term.has(sp.sqrt(STEP)) for term in sp.Add.make_args(found)):
@@ -96,7 +96,7 @@ class March(StepwiseSolution):
                              "draw")
 
     def sweep(self, which: int, t: int) -> None:
-        """A stream of a step through all cells."""
+        """A stream of a pass through all cells."""
         cells = range(self.N) if which == 0 else range(self.N - 1, -1, -1)
         for k in cells:
             before, after = (k, k + 1) if which == 0 else (k + 1, k)
@@ -108,33 +108,34 @@ class March(StepwiseSolution):
                 change = max(np.max(np.abs(self.coefficients[which][t, after] - old[0])),
                              np.max(np.abs(self.brackets[which, after, t] - old[1])))
                 if not np.isfinite(change):
-                    raise Divergence(f"the equations of the limit blow up at step {t}, layer time {self.mesh[k]:.2g}, "
-                                     f"as far as {self.N} cells of it resolve them", step=t)
+                    step = t // self.size
+                    raise Divergence(f"the equations of the limit blow up at step {step}, layer time "
+                                     f"{self.mesh[k]:.2g}, as far as {self.N} cells of it resolve them", step=step)
                 if change <= SETTLED * max(1.0, float(np.max(np.abs(old[0])))):
                     break
 
     def _cell(self, which: int, t: int, k: int, before: int, after: int) -> None:
         """One iteration of the midpoint rule: numbers are means of both ends, kets too."""
-        here, steps, h = self.here[k], {self.time.name: t}, self.h[k]
+        here, h = self.here[k], self.h[k]
         self._know(which, t, k)
         for s in range(t + 1):
-            covariance = h * self.drawn[which](here, {**steps, self.past.name: s})
+            covariance = h * self.drawn[which](here, self.passes.steps(self.size, t, s))
             self.noise[which, k, t, s] = self.noise[which, k, s, t] = covariance
         letter = "A" if which == 0 else "B"
         moved = np.zeros(self.coefficients[which].shape[-1])
         source = self.coefficients[1 - which]
         past, own = self.densities.get((letter, False)), self.densities.get((letter, True))
-        for s in range(t if past else 0):
+        for s in range(t - t % self.size if past else 0):  # passes of earlier steps
             assert past is not None
-            value = past(here, {**steps, self.past.name: s})
+            value = past(here, self.passes.steps(self.size, t, s))
             moved += value * (source[s, k] + source[s, k + 1]) / 2
             self._direct(which, t, s, k, value)
         if own:
-            value = own(here, steps)
+            value = own(here, self.passes.steps(self.size, t))
             moved += value * (source[t, k] + source[t, k + 1]) / 2
             self._direct(which, t, t, k, value)
         new = self.coefficients[which][t, before] + h * moved
-        new[self.base + which * self.N * self.T + k * self.T + t] += 1.0
+        new[self.base + which * self.N * self.M + k * self.M + t] += 1.0
         self.coefficients[which][t, after] = new
         self._bracket(which, t, after)
 

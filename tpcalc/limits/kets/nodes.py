@@ -6,6 +6,7 @@ import sympy as sp
 from sympy.printing.printer import Printer
 
 from ...programs.language import Real
+from .passes import label_in_text, two_in_text
 
 STEP = sp.Symbol("dp", positive=True)
 
@@ -23,17 +24,20 @@ class Increment(Real):
         return rf"d {printer.doprint(self.args[0])}"
 
 
-class OfSteps(Real):
-    """A number of two steps at layer time p. args: the letter's symbol, t, s, p."""
+class OfPasses(Real):
+    """A number of two passes at layer time p. args: the letter's symbol, t, s, p; of a batch, (t, i) and (s, j)."""
 
     def _sympystr(self, printer: Printer) -> str:
-        return "{}[{},{}]({})".format(*map(printer.doprint, self.args))
+        letter, one, two, p = self.args
+        return f"{letter}[{two_in_text(one, two, printer.doprint)}]({printer.doprint(p)})"
 
     def _latex(self, printer: Printer) -> str:
-        return r"{}_{{{},{}}}\left({}\right)".format(*map(printer.doprint, self.args))
+        letter, one, two, p = self.args
+        below = two_in_text(one, two, printer.doprint)
+        return rf"{printer.doprint(letter)}_{{{below}}}\left({printer.doprint(p)}\right)"
 
 
-class Answer(OfSteps):
+class Answer(OfPasses):
     """r_{t,s}(p) and e_{t,s}(p): what the stream x of step t answers to a push along the gradient of step s at layer
     time p, and the gradient to one along x."""
 
@@ -41,27 +45,28 @@ class Answer(OfSteps):
               "of step $s$ at layer time $p$, and the gradient to one along $x$")
 
 
-class Density(OfSteps):
+class Density(OfPasses):
     """A_{t,s}(p), B_{t,s}(p): what a stream takes of the other one, per layer time."""
 
     legend = (r"A_{t,s}(p),\, B_{t,s}(p)", "what a stream takes of the other one, per layer time")
 
 
 class Push(Real):
-    """What a stream of step t answers at layer time p to a push along a stream of step s at q. args: members of both
-    families of vectors, t, s, p, q; without p for a vector outside of the layers."""
+    """What a stream of step t answers at layer time p to a push along a stream of step s at q. args: both vectors
+    without step and layer, t, s, p, q; without p for a vector outside of the layers."""
 
     legend = ("G(p,q)", "what the first stream answers at layer time $p$ to a push along the second one at $q$")
 
     def _sympystr(self, printer: Printer) -> str:
-        one, two, *rest = self.args
-        t, s, *times = map(printer.doprint, rest)
-        return f"G_{one.name}_{two.name}[{t},{s}]({','.join(times)})"
+        one, two, t, s, *times = self.args
+        names = "_".join(map(printer.doprint, (one, two)))
+        return f"G_{names}[{two_in_text(t, s, printer.doprint)}]({','.join(map(printer.doprint, times))})"
 
     def _latex(self, printer: Printer) -> str:
-        one, two, *rest = self.args
-        t, s, *times = map(printer.doprint, rest)
-        return rf"G^{{{one.args[1]},{two.args[1]}}}_{{{t},{s}}}\left({','.join(times)}\right)"
+        one, two, t, s, *times = self.args
+        above = ",".join(map(printer.doprint, (one, two)))
+        below = two_in_text(t, s, printer.doprint)
+        return rf"G^{{{above}}}_{{{below}}}\left({','.join(map(printer.doprint, times))}\right)"
 
 
 class LeadingBracket(Real):
@@ -76,13 +81,13 @@ class LeadingBracket(Real):
 
 class LayerGaussian(Real):
     """A Gaussian that every layer draws anew, u_t: the hat-ket of a product with a matrix of its own. args: the
-    letter's symbol, the step."""
+    letter's symbol, the pass."""
 
     def _sympystr(self, printer: Printer) -> str:
-        return "{}[{}]".format(*map(printer.doprint, self.args))
+        return f"{self.args[0]}[{label_in_text(self.args[1], printer.doprint)}]"
 
     def _latex(self, printer: Printer) -> str:
-        return "{}_{{{}}}".format(*map(printer.doprint, self.args))
+        return rf"{printer.doprint(self.args[0])}_{{{label_in_text(self.args[1], printer.doprint)}}}"
 
 
 class FunctionValue(Real):

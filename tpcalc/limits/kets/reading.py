@@ -19,16 +19,16 @@ from ...gaussian.variables import Expectation
 from ...programs.language import Scalar
 from ..integral_equations import LimitEquation
 from .nodes import Answer, LayerGaussian, FunctionValue
+from .passes import Passes, Steps, index_of, pass_of, pass_of_member
 
-Steps = Mapping[str, int]  # by the names of their symbols
 Number = Callable[["Here", Steps], float]
 
 
 @dataclass
 class Here:
-    """What is known at one layer time. brackets: of streams by (name, name, t, s); answers: by (letter, t, s); memory:
-    numbers that optimizers remember, by (name, steps...); made: covariances and means that were made of these, until
-    they change, by what makes them and two steps."""
+    """What is known at one layer time. brackets: of streams by (name, name, pass, pass); answers: by (letter, pass,
+    pass); memory: numbers that optimizers remember, by (name, steps...); made: covariances and means that were made of
+    these, until they change, by what makes them and two passes."""
 
     brackets: dict[tuple[str, str, int, int], float] = field(default_factory=dict)
     answers: dict[tuple[str, int, int], float] = field(default_factory=dict)
@@ -50,7 +50,7 @@ def remembered(functions: tuple[tuple[sp.Expr, int], ...]) -> Callable[..., floa
 class LeafReading:
     """Readings of expressions: nodes that are no algebra of others have readings of their own, ``_leaf``.
 
-    indices: symbols of steps, which are numbers too where they stand beside others.
+    indices: symbols of steps, samples and their number, which are numbers too where they stand beside others.
     """
 
     indices: frozenset[sp.Symbol] = frozenset()
@@ -80,11 +80,17 @@ class LeafReading:
         return lambda known, steps: compiled(*(leaves[e](known, steps) for e in names))
 
     def total(self, e: sp.Sum) -> Callable[[Any, Steps], Any]:
-        """A sum over steps."""
-        (index, first, last), = e.limits
-        term, start, end = self.value(e.function), step_of(first), step_of(last)
-        return lambda known, steps: sum(
-            (term(known, {**steps, index.name: k}) for k in range(start(steps), end(steps) + 1)), 0.0)
+        """A sum over steps, and over samples."""
+        term = self.value(e.function)
+        limits = [(index.name, index_of(first), index_of(last)) for index, first, last in reversed(e.limits)]
+
+        def added(known: Any, steps: Steps, left: int = 0) -> Any:
+            if left == len(limits):
+                return term(known, steps)
+            name, first, last = limits[left]
+            several = range(first(steps), last(steps) + 1)
+            return sum((added(known, {**steps, name: k}, left + 1) for k in several), 0.0)
+        return added
 
 
 def _step_as_number(index: sp.Symbol, known: Any, steps: Steps) -> int:
@@ -93,28 +99,19 @@ def _step_as_number(index: sp.Symbol, known: Any, steps: Steps) -> int:
 
 def delta(e: sp.KroneckerDelta) -> Callable[[Any, Steps], float]:
     """Kronecker's delta of two steps."""
-    one, two = map(step_of, e.args)
+    one, two = map(index_of, e.args)
     return lambda known, steps: float(one(steps) == two(steps))
-
-
-def step_of(index: sp.Expr) -> Callable[[Steps], int]:
-    """A step, or one that is so many before or after, as a number."""
-    if index.is_Integer:
-        return lambda steps: int(index)
-    symbol, = index.free_symbols
-    name, shift = symbol.name, int(index - symbol)
-    return lambda steps: steps[name] + shift
 
 
 class EquationReading(LeafReading):
     """Numerical readings of the right-hand sides of equations.
 
-    Gaussians have the covariances, and functions the values, that equations among them say.
+    Gaussians have the covariances, and functions the values, that equations among them say. size: samples a step.
     """
 
-    def __init__(self, equations: Sequence[LimitEquation], time: sp.Symbol, past: sp.Symbol) -> None:
-        self.time, self.past = time, past
-        self.indices = frozenset((time, past))
+    def __init__(self, equations: Sequence[LimitEquation], passes: Passes, size: int = 1) -> None:
+        self.passes, self.size = passes, size
+        self.indices = passes.numbers
         self.functions = {e.target.func.__name__: e.value for e in equations if isinstance(
             e.target, sp.core.function.AppliedUndef)}
         self.laws: dict[sp.Symbol, sp.Expr] = {}
@@ -135,12 +132,12 @@ class EquationReading(LeafReading):
 
     @_leaf.register(Answer)
     def _answer(self, e: Answer) -> Number:
-        letter, one, two = str(e.args[0]), step_of(e.args[1]), step_of(e.args[2])
+        letter, one, two = str(e.args[0]), pass_of(e.args[1]), pass_of(e.args[2])
         return lambda here, steps: here.answers[letter, one(steps), two(steps)]
 
     @_leaf.register(Scalar)
     def _scalar(self, e: Scalar) -> Number:
-        name, indices = e.name, [step_of(i) for i in e.indices]
+        name, indices = e.name, [index_of(i) for i in e.indices]
         return lambda here, steps: here.memory[(name, *(i(steps) for i in indices))]
 
     @_leaf.register(sp.KroneckerDelta)
@@ -152,7 +149,7 @@ class EquationReading(LeafReading):
         (one, two) = e.args
         if not one.same_family(two):
             raise NotCovered(f"{e}: expected overlaps of one stream with itself")
-        names, first, second = (one.name, two.name), step_of(one.indices[0]), step_of(two.indices[0])
+        names, first, second = (one.name, two.name), pass_of_member(one.indices), pass_of_member(two.indices)
         return lambda here, steps: here.brackets[(*names, first(steps), second(steps))]
 
     @_leaf.register(sp.Sum)
@@ -189,7 +186,7 @@ class EquationReading(LeafReading):
         if len(joined) > 2:
             raise NotCovered(f"{sp.Mul(*(f for one in factors.values() for f in one))}: expected functions of a "
                              "Gaussian at one step or two")
-        law, steps = self.number(self.laws[letter]), [step_of(step) for _, step in joined]
+        law, steps = self.number(self.laws[letter]), [pass_of(label) for _, label in joined]
         mean = remembered(tuple(function for function, _ in joined))
 
         def value(here: Here, at: Steps) -> float:
@@ -213,10 +210,10 @@ class EquationReading(LeafReading):
     def _law(self, law: Number, here: Here, one: int, two: int) -> float:
         later, earlier = max(one, two), min(one, two)
         if (law, later, earlier) not in here.made:
-            here.made[law, later, earlier] = law(here, {self.time.name: later, self.past.name: earlier})
+            here.made[law, later, earlier] = law(here, self.passes.steps(self.size, later, earlier))
         return here.made[law, later, earlier]
 
     def covariance(self, value: sp.Expr) -> Number:
-        """The covariance of what layers draw at steps t and s."""
-        earlier = value.xreplace({self.time: self.past})
+        """The covariance of what layers draw in two passes."""
+        earlier = self.passes.before(value)
         return self.number(Expectation(value * earlier) - Expectation(value) * Expectation(earlier))

@@ -19,7 +19,8 @@ from ...gaussian.scalar_functions import KINKED
 from ...gaussian.variables import Expectation
 from ...programs.language import Scalar
 from .nodes import GivenStreams, LayerGaussian, STEP
-from .reading import LeafReading, Steps, delta, step_of
+from .passes import Passes, Steps, index_of, pass_of, pass_of_member
+from .reading import LeafReading, delta
 from .stepwise import StepwiseSolution
 
 STREAM_SHARE = 4      # points of draws to one of streams
@@ -32,9 +33,9 @@ Array = Any
 
 @dataclass
 class LayerSample:
-    """What is known of one cell: streams, Gaussians, kets and numbers at the steps so far, each found when asked for.
+    """What is known of one cell: streams, Gaussians, kets and numbers of the passes so far, each found when asked for.
 
-    moved: a Gaussian's letter and step, and by how much it is moved; numbers are then those of ``base``, unmoved.
+    moved: a Gaussian's letter and pass, and by how much it is moved; numbers are then those of ``base``, unmoved.
     """
 
     march: "SampledMarch"
@@ -45,21 +46,21 @@ class LayerSample:
     moved: tuple[str, int, float] | None = None
 
     def forget(self, step: int) -> None:
-        """Forget what was found at a step: its streams have changed."""
+        """Forget what was found of a pass: its streams have changed."""
         for known in (self.kets, self.numbers):
             for key in [key for key in known if step in key[1:]]:
                 del known[key]
 
     def ket(self, name: str, step: int) -> Array:
-        """The ket of a step: a stream's as a column, one that the layer makes as a table of streams and draws."""
+        """The ket of a pass: a stream's as a column, one that the layer makes as a table of streams and draws."""
         if (name, step) in self.streams:
             return self.streams[name, step]
         if (name, step) not in self.kets:
-            self.kets[name, step] = self.march.inner[name](self, {self.march.time.name: step})
+            self.kets[name, step] = self.march.inner[name](self, self.march.passes.steps(self.march.size, step))
         return self.kets[name, step]
 
     def gaussian(self, letter: str, step: int) -> Array:
-        """u_t as a combination of independent draws of the steps so far."""
+        """u_t as a combination of independent draws of the passes so far."""
         if self.base is not None:
             found = self.base.gaussian(letter, step)
             return found + self.moved[2] if self.moved and self.moved[:2] == (letter, step) else found
@@ -70,7 +71,7 @@ class LayerSample:
         return self.kets[letter, step]
 
     def law(self, letter: str, one: int, two: int) -> float:
-        return float(self.march.laws[letter](self, {self.march.time.name: one, self.march.past.name: two}))
+        return float(self.march.laws[letter](self, self.march.passes.steps(self.march.size, one, two)))
 
     def number(self, key: tuple, found: Callable[[], float]) -> float:
         """A number by its key, of the unmoved layer."""
@@ -100,8 +101,8 @@ def triangular_root(covariance: np.ndarray) -> np.ndarray:
 class SampledReading(LeafReading):
     """Readings of right-hand sides as arrays over streams and draws."""
 
-    def __init__(self, memory: dict[tuple, Any], *indices: sp.Symbol) -> None:
-        self.memory, self.indices = memory, frozenset(indices)
+    def __init__(self, memory: dict[tuple, Any], passes: Passes) -> None:
+        self.memory, self.passes, self.indices = memory, passes, passes.numbers
 
     @singledispatchmethod
     def _leaf(self, e: sp.Expr) -> Callable[[LayerSample, Steps], Array] | None:
@@ -109,17 +110,17 @@ class SampledReading(LeafReading):
 
     @_leaf.register(Ket)
     def _ket(self, e: Ket) -> Callable[[LayerSample, Steps], Array]:
-        name, step = e.vector.name, step_of(e.vector.indices[0])
+        name, step = e.vector.name, pass_of_member(e.vector.indices)
         return lambda layer, steps: layer.ket(name, step(steps))
 
     @_leaf.register(LayerGaussian)
     def _gaussian(self, e: LayerGaussian) -> Callable[[LayerSample, Steps], Array]:
-        letter, step = str(e.args[0]), step_of(e.args[1])
+        letter, step = str(e.args[0]), pass_of(e.args[1])
         return lambda layer, steps: layer.gaussian(letter, step(steps))
 
     @_leaf.register(Bracket)
     def _bracket(self, e: Bracket) -> Callable[[LayerSample, Steps], Array]:
-        (one, two), steps_of = [v.name for v in e.args], [step_of(v.indices[0]) for v in e.args]
+        (one, two), steps_of = [v.name for v in e.args], [pass_of_member(v.indices) for v in e.args]
 
         def value(layer: LayerSample, steps: Steps) -> float:
             i, j = (step(steps) for step in steps_of)
@@ -128,16 +129,17 @@ class SampledReading(LeafReading):
 
     @_leaf.register(Expectation)
     def _mean(self, e: Expectation) -> Callable[[LayerSample, Steps], Array]:
-        body = self.value(e.body)
+        body, free = self.value(e.body), e.free_symbols
+        of = [pass_of(label) for label in (self.passes.now, self.passes.other) if label.free_symbols & free]
 
         def value(layer: LayerSample, steps: Steps) -> float:
-            return layer.number((str(e), *steps.values()), lambda: float(np.mean(body(layer, steps))))
+            return layer.number((str(e), *(one(steps) for one in of)), lambda: float(np.mean(body(layer, steps))))
         return value
 
     @_leaf.register(Response)
     def _answer(self, e: Response) -> Callable[[LayerSample, Steps], Array]:
-        name, step = e.vector.name, step_of(e.vector.indices[0])
-        letter, at = str(e.base.args[0]), step_of(e.base.args[1])
+        name, step = e.vector.name, pass_of_member(e.vector.indices)
+        letter, at = str(e.base.args[0]), pass_of(e.base.args[1])
 
         def value(layer: LayerSample, steps: Steps) -> float:
             i, j = step(steps), at(steps)
@@ -151,7 +153,7 @@ class SampledReading(LeafReading):
 
     @_leaf.register(Scalar)
     def _scalar(self, e: Scalar) -> Callable[[LayerSample, Steps], Array]:
-        name, indices = e.name, [step_of(i) for i in e.indices]
+        name, indices = e.name, [index_of(i) for i in e.indices]
         return lambda layer, steps: self.memory[(name, *(i(steps) for i in indices))]
 
     @_leaf.register(sp.KroneckerDelta)
@@ -172,7 +174,7 @@ class SampledMarch(StepwiseSolution):
         if kinked:
             raise NotCovered(f"{kinked[0]}: a function with kinks; expected smooth functions, where updates stand "
                              "inside of them")
-        reading = SampledReading(self.memory, self.time, self.past)
+        reading = SampledReading(self.memory, self.passes)
         self.h = 1 / cells
         self.inner = {e.target.vector.name: reading.value(e.value) for e in self.equations
                       if isinstance(e.target, Ket) and not e.boundary}
@@ -180,9 +182,9 @@ class SampledMarch(StepwiseSolution):
                      for e in self.equations if isinstance(e.target, Expectation)}
         self.taken = [reading.value(sp.expand(self.moved(which).value / STEP)) for which in (0, 1)]
         self.points = _white(len(self.vectors), points // STREAM_SHARE, seed)
-        several = _white(len(self.laws) * self.T, points, seed + SEEDS_APART) if self.laws else np.zeros((0, points))
-        self.draws = dict(zip(self.laws, several.reshape(len(self.laws), self.T, points)))
-        self.values = np.zeros((2, self.T, cells + 1, self.points.shape[1]))
+        several = _white(len(self.laws) * self.M, points, seed + SEEDS_APART) if self.laws else np.zeros((0, points))
+        self.draws = dict(zip(self.laws, several.reshape(len(self.laws), self.M, points)))
+        self.values = np.zeros((2, self.M, cells + 1, self.points.shape[1]))
         self.layers = [LayerSample(self) for _ in range(cells)]
         self.read_memory(reading, self.layers[0])
 
@@ -200,6 +202,7 @@ class SampledMarch(StepwiseSolution):
 
     def sweep(self, which: int, t: int) -> None:
         order = range(len(self.layers)) if which == 0 else range(len(self.layers) - 1, -1, -1)
+        steps, shape = self.passes.steps(self.size, t), (self.points.shape[1], 1)
         for k in order:
             before, after = (k, k + 1) if which == 0 else (k + 1, k)
             values, layer = self.values[which, t], self.layers[k]
@@ -207,10 +210,12 @@ class SampledMarch(StepwiseSolution):
             for _ in range(ITERATIONS):
                 layer.forget(t)
                 layer.streams[self.names[which], t] = (values[k] + values[k + 1])[:, None] / 2
-                moved = np.broadcast_to(self.taken[which](layer, {self.time.name: t}), (self.points.shape[1], 1))[:, 0]
+                moved = np.broadcast_to(self.taken[which](layer, steps), shape)[:, 0]
                 values[after] = values[before] + self.h * moved
             if not np.all(np.isfinite(values[after])):
-                raise Divergence(f"the equations of the limit blow up at step {t}, layer time {k * self.h:.2g}", step=t)
+                step = t // self.size
+                raise Divergence(f"the equations of the limit blow up at step {step}, layer time {k * self.h:.2g}",
+                                 step=step)
 
 
 def _white(rows: int, points: int, seed: int) -> np.ndarray:

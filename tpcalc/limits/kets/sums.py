@@ -40,6 +40,21 @@ def _inside(term: sp.Expr) -> sp.Expr:
     return total(one.function * (term / one), *one.limits)
 
 
+def flattened(value: sp.Expr) -> sp.Expr:
+    """Sums of sums as one sum, with all that is multiplied inside, such as those of a batch in those over steps."""
+    def of_sums(e: sp.Basic) -> bool:
+        return isinstance(e, sp.Sum) and e.function.has(sp.Sum)
+    return factors_inside(value.replace(of_sums, _joined)) if any(map(of_sums, value.atoms(sp.Sum))) else value
+
+
+def _joined(outer: sp.Sum) -> sp.Expr:
+    found = sp.Integer(0)
+    for term in terms_of(outer.function):
+        inner = term.limits if isinstance(term, sp.Sum) else ()
+        found += sp.Sum(term.function if inner else term, *inner, *outer.limits)
+    return found
+
+
 def in_sums(value: sp.Expr, change: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
     """Every sum with another term."""
     return value.replace(lambda e: isinstance(e, sp.Sum), lambda e: total(change(e.function), *e.limits))
