@@ -11,8 +11,10 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.densities import derive_densities
+from tpcalc.calculus.kets import Ket
 from tpcalc.calculus.setting import Setting
 from tpcalc.calculus.symbols import symbols
+from tpcalc.derivations.printing import latex
 from tpcalc.programs.program import Assign, Loop, Program
 from tpcalc.reports import cli
 from tpcalc.theory import Family, Matrix, MatVec, Vector
@@ -164,3 +166,27 @@ def test_fragments_are_displays_alone(capsys: pytest.CaptureFixture[str]) -> Non
     assert r"\documentclass" not in text and text.count(r"\begin{equation*}") == text.count(r"\end{equation*}") > 4
     outside = re.sub(r"\\begin\{equation\*\}.*?\\end\{equation\*\}", "", text, flags=re.S)
     assert "&" not in outside and all(not line or line.startswith("%") for line in outside.splitlines())
+
+
+def test_other_samples_are_explained() -> None:
+    found = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling(), batch=True))
+    explained = dict(symbols(found.setting, [e.value for e in found.equations]))
+    assert explained[("i",)] == "a sample of the batch" and explained[("i'",)].startswith("other samples")
+    region, = tp.depth_limit(found).regions
+    assert ("i'", "i''") in dict(symbols(found.setting, [side for e in region.equations for side in e.sides]))
+
+
+def test_steps_name_long_functions_as_kets_do(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(capsys, "--phi relu --optimizer adam --json"))
+    defined = [line for line in found["kets"]["latex"].splitlines() if line.startswith(r"\mathcal{Q}_{")]
+    name = defined[0].partition(" &= ")[0]
+    assert any(name in step["latex"] for step in found["steps"])
+    assert not any(r"\mathbb{E}'\left[\frac" in step["latex"] for step in found["steps"])
+
+
+def test_signs_stand_before_sums() -> None:
+    s, L = sp.Symbol("s", integer=True), sp.Symbol("L", positive=True)
+    x = Family(Vector, "x")
+    total = sp.Sum(-2 * Ket(x[s]) / L, (s, 0, 3))
+    assert latex(Ket(x[4]) + total) == r"| x_{4} \rangle - \sum_{s=0}^{3} \frac{2}{L} | x_{s} \rangle"
+    assert latex(sp.Sum(total, (L, 1, 2))).startswith(r"- \sum")

@@ -10,21 +10,18 @@ from .._shown import Short
 from .._text import Aligned
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import HeadSum, Matrix, MatVec, Outer, Vector
+from ..programs.language import HeadSum, Matrix, MatVec, Vector
 from ..optimizers.spectral import Spectral
 from ..programs.norms import at_infinite_width
 from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
-from .kets import Averaged, Ket
+from .function_names import FunctionNames
+from .kets import Ket
 from ..derivations.printing import latex
 from .outer_products import of_named_vectors
 from .rules import Causality, Collect, DotSum, HatDot, VectorsToKets, Unroll, UpdateActs
 from .support import Support
 from .setting import Setting
-
-
-MOST_OPERATIONS = 12  # of a function that is written within a mean
-LETTERS = "QRSVXYZ"
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,32 +51,17 @@ class KetEquations(Short, Aligned):
     support: Support
     derivation: Derivation
 
+    @property
+    def names(self) -> FunctionNames:
+        """Names of long functions of gradients under independent copies."""
+        return FunctionNames(self.setting, [e.value for e in self.equations])
+
     def latex(self) -> str:
         """The equations as lines of an ``aligned`` environment, with their ranges; long functions of gradients under
         independent copies have names, whose lines stand last."""
-        names: dict[sp.Expr, tuple[sp.Symbol, str]] = {}  # of bodies: names and the bodies in LaTeX
-
-        def named(value: sp.Expr) -> sp.Expr:
-            long = [one for one in value.atoms(Averaged) if one.body.count_ops() > MOST_OPERATIONS]
-            for one in sorted(long, key=sp.default_sort_key):
-                if one.body not in names:
-                    names[one.body] = self._name(one.body, len(names)), one.latex_of_body()
-            return value.xreplace({one: one.func(names[one.body][0], one.args[1]) for one in long})
-        lines = [rf"{latex(e.target)} &= {latex(named(e.value))}{_range(e.location)}" for e in self.equations]
-        return " \\\\\n".join([*lines, *(f"{name} &= {body}" for name, body in names.values())])
-
-    def _name(self, body: sp.Expr, number: int) -> sp.Symbol:
-        """A letter with the step and the layer that the function is of, and a number once letters are used up."""
-        roles = self.setting.program.index_roles()
-        bound = {limit[0] for total in body.atoms(sp.Sum) for limit in total.limits}
-        free = sorted(set().union(*(one.free_symbols for one in body.atoms(Outer))) - bound | (
-            {self.setting.time, self.setting.past} & body.free_symbols), key=str)
-        layers = [sp.latex(s) for s in free if roles.get(s) == "layer"]
-        below = [sp.latex(s) for s in free if roles.get(s, "clock") != "layer" and s not in self.setting.program.sizes]
-        again, letter = divmod(number, len(LETTERS))
-        index = " ".join([*[f"({again + 1})"] * bool(again), *below])
-        return sp.Symbol(rf"\mathcal{{{LETTERS[letter]}}}_{{{index}}}"
-                         + (rf"^{{{' '.join(layers)}}}" if layers else ""))
+        names = self.names
+        lines = [rf"{latex(e.target)} &= {latex(names.written(e.value))}{_range(e.location)}" for e in self.equations]
+        return " \\\\\n".join([*lines, *names.lines])
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)

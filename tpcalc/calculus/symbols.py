@@ -95,13 +95,16 @@ def _is_gradient(forward: Mapping[str, sp.Expr], name: str) -> bool:
     return of is not None and of.name != name and gradient_name(of).args[:3] == forward[name].args[:3]
 
 
-def _indices(setting: Setting, met: list[sp.Basic]) -> Iterator[tuple[str, str]]:
+def _indices(setting: Setting, met: list[sp.Basic]) -> Iterator[tuple[str | tuple[str, ...], str]]:
     program, free = setting.program, {node for node in met if isinstance(node, sp.Symbol)}
     past = {index for node in met if isinstance(node, sp.Sum) for index, _, last in node.limits
             if {setting.time, setting.past} & last.free_symbols} - {setting.time}
     for index, role in program.index_roles().items():
         if index in free:
             yield sp.latex(index), "a step up to that one" if index in past else ROLES[role]
+        others = sorted((one for one in free if one.name.rstrip("'") == index.name != one.name), key=str)
+        if role == "sample" and others:
+            yield tuple(map(sp.latex, others)), "other samples, of that step or another one"
     if setting.past in free:
         yield sp.latex(setting.past), "an earlier training step"
     for symbol, meaning in program.meaning.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterable, Protocol
+from typing import Any, Callable, Iterable, Protocol
 
 import sympy as sp
 
@@ -39,9 +39,19 @@ class NodeRule:
         return expression.replace(lambda e: isinstance(e, self.kind), self.rewrite)
 
 
+Shown = Callable[[Any], Any]
+
+
+def as_it_is(expression: sp.Basic) -> sp.Basic:
+    """The expression."""
+    return expression
+
+
 @dataclass(frozen=True, repr=False)
 class Step(Short):
     """One recorded step of a derivation: by ``rule``, ``left = before`` became ``left = after``.
+
+    shown: an expression as LaTeX has it, such as with names for functions.
 
     >>> import tpcalc as tp
     >>> step = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())).derivation.steps[0]
@@ -54,6 +64,7 @@ class Step(Short):
     before: sp.Expr
     after: sp.Expr
     applied: Rule = field(repr=False)
+    shown: Shown = field(default=as_it_is, repr=False)
 
     rule = property(lambda self: self.applied.name)
     reason = property(lambda self: self.applied.reason)
@@ -65,7 +76,7 @@ class Step(Short):
 
     def latex(self) -> str:
         relation = "=" if isinstance(self.after, sp.Expr) else r"\iff"
-        return rf"{latex(self.left)} &{relation} {latex(self.after)}"
+        return rf"{latex(self.left)} &{relation} {latex(self.shown(self.after))}"
 
     def __str__(self) -> str:
         return f"({self.number}) {self.left} = {self.after}    [{self.rule}: {self.reason}]"
@@ -81,20 +92,23 @@ def agree(first: sp.Basic, second: sp.Basic) -> bool:
 class Derivation(Aligned):
     """The recorded steps of a derivation; ``apply`` adds one and returns the expression that it leads to.
 
+    shown: how steps that are added write their expressions in LaTeX.
+
     >>> import tpcalc as tp
     >>> derivation = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())).derivation
     >>> all(step.check() for step in derivation.steps)
     True
     """
 
-    def __init__(self, start: tuple[Step, ...] = ()) -> None:
+    def __init__(self, start: tuple[Step, ...] = (), shown: Shown = as_it_is) -> None:
         self.steps: tuple[Step, ...] = start
+        self.shown = shown
 
     def apply(self, rule: Rule, left: sp.Expr, expression: sp.Expr) -> sp.Expr:
         """Rewrite; a rule that changes nothing leaves no step."""
         after = rule.apply(expression)
         if after != expression:
-            self.steps += (Step(len(self.steps) + 1, left, expression, after, rule),)
+            self.steps += (Step(len(self.steps) + 1, left, expression, after, rule, self.shown),)
         return after
 
     def through(self, rules: Iterable[Rule], left: sp.Expr, expression: sp.Expr) -> sp.Expr:

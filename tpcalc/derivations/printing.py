@@ -88,7 +88,15 @@ def statement_latex(expression: sp.Expr) -> str:
 
 def latex(expression: sp.Expr) -> str:
     """LaTeX of an expression with kets, Gamma and C in it."""
-    return KetPrinter().doprint(expression)
+    return KetPrinter().doprint(expression.replace(_is_negative_sum, _sign_in_front))
+
+
+def _is_negative_sum(e: sp.Basic) -> bool:
+    return isinstance(e, sp.Sum) and bool(e.function.as_coeff_Mul()[0].is_negative)
+
+
+def _sign_in_front(e: sp.Sum) -> sp.Expr:
+    return -sp.Sum(-e.function, *e.limits)
 
 
 def escape_as_codes(text: str) -> str:

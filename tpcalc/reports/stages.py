@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, Sequence
 
@@ -14,6 +14,7 @@ from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import convergence, depth_limit, kets, program, recursion, train
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
+from ..derivations.derivation import as_it_is
 from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
 from .pages.band import band_or_reason
@@ -45,8 +46,10 @@ class Derived:
 
 
 def steps_of(value: KetEquations | RecursionEquations) -> list[Json]:
-    """The recorded steps that led to it."""
-    return [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
+    """The recorded steps that led to it; long functions are by the names that ket equations give them."""
+    names = value.names.written if isinstance(value, KetEquations) else as_it_is
+    return [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source,
+             "latex": replace(s, after=names(s.after)).latex()}
             for s in value.derivation.steps]
 
 

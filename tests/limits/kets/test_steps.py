@@ -50,3 +50,14 @@ def value(expression: sp.Expr, depth: float) -> float:
     numbers = several.xreplace({leaf: sp.Float(number, 30) for leaf, number in names.items()})
     numbers = numbers.replace(lambda e: isinstance(e, DerivativeAt), lambda e: e.doit())
     return float(numbers.xreplace({sp.Symbol("L", integer=True, positive=True): sp.Float(depth, 30)}).evalf(25))
+
+
+def test_steps_are_written_with_letters_and_names() -> None:
+    """Functions are named, means are of the letters that hats have, a sum within a sum has an index of its own."""
+    steps = limit_of(tp.ResNet("silu", "glu")).derivation.steps
+    written = [step.latex() for step in steps]
+    assert not any("tanh" in line or r"\hat" in line.partition("=")[2] for line in written)
+    assert any(r"\mathbb{E}\left[\phi'\left(u_{s}\right) \phi'\left(u_{t}\right)\right]" in line for line in written)
+    nested = [line for line in written if r"\sum_{k=0}^{t - 1}" in line]
+    assert nested and all(r"r_{t,k}\left(l\right)" in line for line in nested)
+    assert all(step.check() for step in steps)

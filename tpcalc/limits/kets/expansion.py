@@ -20,6 +20,7 @@ from ...gaussian.scalar_functions import DerivativeAt
 from ...gaussian.variables import Expectation
 from ...programs.algebra import multiplied_out
 from ...programs.language import Scalar, Vector
+from .letters import Lettering
 from .nodes import Answer, E, LeadingBracket, R
 from .layer import KetLayer
 from .means import AppliedFunctions, LayerMeans
@@ -48,8 +49,10 @@ class LayerExpansion:
     depth: the symbol L; every power of it in the layer's equations is negative, and small.
     """
 
-    def __init__(self, layer: KetLayer, depth: sp.Symbol, derivation: Derivation) -> None:
-        self.layer, self.depth, self.derivation = layer, depth, derivation
+    def __init__(self, layer: KetLayer, depth: sp.Symbol) -> None:
+        self.layer, self.depth = layer, depth
+        self.letters = Lettering(self)
+        self.derivation = Derivation(shown=self.letters.step)
         self.passes = layer.passes
         self.leading: dict[Ket, sp.Expr] = {}
         self.whole: dict[Ket, sp.Expr] = {}

@@ -10,25 +10,21 @@ from functools import cached_property
 
 import sympy as sp
 
-from ...calculus.kets import Hat, Ket
-from ...calculus.memory import initial_weight_factor_of
+from ...calculus.kets import Ket
 from ...errors import NotCovered
 from ...gaussian.overlaps import H
-from ...gaussian.scalar_functions import DerivativeAt
 from ...gaussian.variables import Expectation
 from ...orders.affine import Affine
 from ...orders.region import Region
-from ...programs.language import Scalar, Vector
+from ...programs.language import Vector
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation
 from .boundaries import initial_vectors
 from .expansion import LayerExpansion
-from .nodes import A, Answer, B, Density, E, LayerGaussian, LeadingBracket, Increment, FunctionValue, Push, R, STEP
+from .nodes import A, Answer, B, Density, E, LayerGaussian, LeadingBracket, Increment, Push, R, STEP
+from .letters import K, Lettering
 from .passes import other_sample
 from .sums import total
-
-K = sp.Symbol("k", integer=True)
-LETTERS = (*"uvyzabcwg", *"zeta eta theta iota kappa mu nu sigma tau upsilon chi psi omega".split())
 
 
 @dataclass(frozen=True)
@@ -96,8 +92,8 @@ class StreamEquations:
         answers = {one.args[0] for equation in found for one in equation.value.atoms(Answer)}
         at_step = any(isinstance(e.target, Density) and e.target.args[:3] == (B, now, now) for e in found)
         found += self._answers(x, gradient, at_step) if answers else []
-        shown = [_equation(self._shown(e.target), self._shown(e.value)) for e in found]
-        functions = [LimitEquation(sp.Function(str(name))(H), f, ()) for f, name in self.names.items()]
+        shown = [_equation(self.shown(e.target), self.shown(e.value)) for e in found]
+        functions = [LimitEquation(sp.Function(str(name))(H), f, ()) for f, name in self.letters.names.items()]
         return (*functions, *self._gaussians(shown), *shown)
 
     def _densities(self, ket: Ket, source: Ket, letter: sp.Symbol) -> tuple[sp.Expr, list[LimitEquation]]:
@@ -177,68 +173,19 @@ class StreamEquations:
                 found.append(_equation(answer(equation.target), sp.expand(equation.value.xreplace(kets))))
         return found
 
-    # -- names for hats
+    # -- as they are printed
 
-    def _letter(self, hat: Hat) -> sp.Symbol:
-        setting = self.expansion.layer.setting
-        product, _ = setting.product_like(hat.vector)
-        program = setting.program
-        taken = {one.name for one in (*setting.families, *program.vectors, *program.data)}
-        taken |= {one.name for equation in self.expansion.layer.outside for one in equation.target.atoms(Scalar)}
-        free = [one for one in LETTERS if one not in taken]
-        if product.number >= len(free):
-            raise self.expansion.layer.refused(f"it has more than {len(free)} products of a layer, and no more letters "
-                                               "for them")
-        return sp.Symbol(free[product.number])
-
-    def fresh(self, hat: Hat) -> sp.Expr:
-        """The Gaussian that a hat is, without rho where weights decay."""
-        step, *sample = hat.vector.vector.indices[:-1]
-        return LayerGaussian(self._letter(hat), sp.Tuple(step, *sample) if sample else step)
-
-    def scale(self, hat: Hat) -> sp.Expr:
-        """rho of the hat's matrix at its step, where weights decay; else 1."""
-        layer, now = self.expansion.layer, self.expansion.passes.of_now(hat)
-        rho = initial_weight_factor_of(hat.vector.matrix.member)
-        for equation in layer.equations:
-            for term in sp.Add.make_args(equation.value):
-                factors = sp.Mul.make_args(term)
-                if now in factors:
-                    scales = [f for f in factors if isinstance(f, Scalar) and f.name == rho[0].name]
-                    return layer.at(sp.Mul(*scales), layer.setting.step(hat.vector.vector))
-        return sp.Integer(1)
-
-    def _shown(self, value: sp.Expr) -> sp.Expr:
-        """With letters for hats, and means of functions of these instead of means with a law of their own."""
-        means = {mean: Expectation(sp.Mul(*(self._of_fresh(f, j, self.fresh(hat)) for hat, f, j in self._whose(mean))))
-                 for mean in value.atoms(Expectation) if mean.has_law}
-        value = value.xreplace(means)
+    def shown(self, value: sp.Expr) -> sp.Expr:
+        """With letters and names, and what leading overlaps are, at layer time p."""
         laws = self.expansion.laws
-        value = value.xreplace({one: self._shown(laws[one]) for one in value.atoms(LeadingBracket)})
-        for hat in sorted(value.atoms(Hat), key=sp.default_sort_key):
-            value = value.xreplace({hat: self.fresh(hat) / self.scale(hat)})
-        value = value.replace(lambda e: isinstance(e, DerivativeAt), lambda e: self._of_fresh(*e.args))
-        return self.in_time(value)
+        while inner := value.atoms(LeadingBracket):
+            value = value.xreplace({one: laws[one] for one in inner})
+        return self.in_time(self.letters.named(value))
 
-    def _whose(self, mean: Expectation) -> list[tuple[Hat, sp.Expr, int]]:
-        """The hats and functions that a mean is of; those of an earlier step alone are as those of the step."""
-        whose, layer = self.expansion.means.whose, self.expansion.layer
-        if mean in whose:
-            return list(whose[mean])
-        now = whose[self.expansion.passes.of_now(mean)]
-        return [(layer.before(hat), f, j) for hat, f, j in now]
-
-    def _of_fresh(self, f: sp.Expr, order: int, fresh: sp.Expr) -> sp.Expr:
-        """phi^(k) of a Gaussian by the function's name; of polynomials the value."""
-        if f.is_polynomial(H):
-            return f.diff(H, order).xreplace({H: fresh})
-        return FunctionValue(self.names[f], order, fresh)
-
-    @cached_property
-    def names(self) -> dict[sp.Expr, sp.Symbol]:
-        """Names of the functions that the layer applies."""
-        curved = [f for f in self.expansion.means.functions.known if not f.is_polynomial(H)]
-        return {f: sp.Symbol("phi" if len(curved) == 1 else f"phi_{i + 1}") for i, f in enumerate(curved)}
+    @property
+    def letters(self) -> Lettering:
+        """Letters for what layers draw."""
+        return self.expansion.letters
 
     def in_time(self, value: sp.Expr) -> sp.Expr:
         """The expression at layer time p instead of a layer."""
@@ -253,11 +200,11 @@ class StreamEquations:
         waiting = sorted(met, key=str)
         while waiting:
             letter = waiting.pop(0)
-            hat = next(h for h, _ in self.expansion.means.covariances if self._letter(h) == letter)
+            hat = next(h for h, _ in self.expansion.means.covariances if self.letters.letter(h) == letter)
             earlier = passes.before(hat)
-            scale = self.scale(hat)
+            scale = self.letters.scale(hat)
             covariance = scale * passes.before(scale) * self.expansion.means.covariance(hat, earlier)
-            law = self._shown(_collected(covariance))
+            law = self.shown(_collected(covariance))
             names.append(_equation(LayerGaussian(letter, passes.now), self.in_time(scale * hat)))
             product = Expectation(LayerGaussian(letter, passes.now) * LayerGaussian(letter, passes.other))
             laws.append(_equation(product, law))

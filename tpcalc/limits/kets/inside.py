@@ -77,18 +77,19 @@ def _needed(made: dict[Ket, sp.Expr], values: list[sp.Expr]) -> set[Ket]:
 
 def _lettered(streams: "StreamEquations", value: sp.Expr) -> sp.Expr:
     """With letters for hats; what is answered to a hat is answered to its letter."""
-    hats = {hat: streams.fresh(hat) / streams.scale(hat) for hat in value.atoms(Hat)}
-    kept = {e: Response(e.vector, streams.fresh(e.base)) * streams.scale(e.base) for e in value.atoms(Response)}
+    fresh, scale = streams.letters.fresh, streams.letters.scale
+    hats = {hat: fresh(hat) / scale(hat) for hat in value.atoms(Hat)}
+    kept = {e: Response(e.vector, fresh(e.base)) * scale(e.base) for e in value.atoms(Response)}
     return value.xreplace(kept).xreplace(hats)
 
 
 def _laws(streams: "StreamEquations", values: list[sp.Expr]) -> list[LimitEquation]:
     """What the letters are, and their covariances."""
     passes = streams.expansion.passes
-    met = {streams.fresh(hat): hat for value in values for hat in map(passes.of_now, value.atoms(Hat))}
+    met = {streams.letters.fresh(hat): hat for value in values for hat in map(passes.of_now, value.atoms(Hat))}
     names, laws = [], []
     for letter, hat in sorted(met.items(), key=str):
-        scale, vector = streams.scale(hat), hat.vector.vector
+        scale, vector = streams.letters.scale(hat), hat.vector.vector
         earlier = passes.before(scale) * Bracket(vector, passes.before(vector))
         names.append(LimitEquation(letter, streams.in_time(scale * hat), ()))
         product = Expectation(letter * LayerGaussian(letter.args[0], passes.other))

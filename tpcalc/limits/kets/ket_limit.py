@@ -252,7 +252,7 @@ def ket_limit(kets: KetEquations) -> KetLimit:
         values = [*(equation.value for equation in layer.equations), *(value for _, value in memory)]
         powers = {e.exp for value in values for e in value.atoms(sp.Pow) if e.base == depth}
         parameters = tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
-        expansion = LayerExpansion(layer, depth, Derivation())
+        expansion = LayerExpansion(layer, depth)
         drift, noise = {}, {}
         inside = expansion.inside
         if not inside:

@@ -1,4 +1,5 @@
-"""Long rows of an aligned formula, broken as by hand: before signs, and where that is not enough within brackets."""
+"""Long rows of an aligned formula, broken as by hand: before signs, and where that is not enough within brackets, and
+where no sign is left between factors."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ TOKEN = re.compile(
     r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\(?:\[[^]]*\])?|, \\quad |,\\; |\\.|[{}]| [+-] ")
 CONTINUED = r"& \qquad "
 NO_TERM = re.compile(r"(^|=|=\}|[&(\[])\s*$")  # before a sign that is no difference
+FACTOR = re.compile(r"(?<=[^-+=&(\[{\s]) (?=\\sum|\\mathbb\{E\}|\\int)")  # before what may stand on a line of its own
+PRODUCT = " "  # between factors; on a new line a sign stands before the second one
 BRACKETS = re.compile(r"\\left([(\[])|\\right([)\]])")
-WIDEST = 78.0  # letters of a line, on a page and on paper
+WIDEST = 75.0  # letters of a line, on a page and on paper
 TALLEST = 11  # lines of one display, which paper cannot break
 GAP = 3.6  # of a row that is continued, in letters
 
@@ -38,7 +41,7 @@ def rows(body: str, limit: float = WIDEST) -> list[str]:
     r"""The rows of an aligned body, each broken where it is wider than ``limit`` letters.
 
     A row is broken before its signs and its conditions; a term that is wider than a row, before signs within its
-    outermost brackets. What has no sign to be broken at stays.
+    outermost brackets, or before a sum or a mean among its factors. What has none of these stays.
     """
     return [line for _, lines in _groups(body, limit) for line in lines]
 
@@ -78,7 +81,8 @@ def _broken(left: str, right: str, limit: float) -> list[str]:
         longer = line + separator + piece
         if line and width(longer) > limit:
             lines.append(line + ("," if separator.startswith(",") else ""))
-            line = CONTINUED + (piece if separator.startswith(",") else "{}" + separator + piece)
+            sign = r" \times " if separator == PRODUCT else separator
+            line = CONTINUED + (piece if separator.startswith(",") else "{}" + sign + piece)
         else:
             line = longer
     lines.append(line)
@@ -90,12 +94,26 @@ def _signed(row: str, limit: float) -> list[tuple[str, str]]:
     """(separator, piece) for all places where a row may be broken; brackets of pieces wider than a row are opened."""
     found = []
     for separator, piece in _pieces(row, lambda token: token in (" + ", " - ", r", \quad ", r",\; ")):
-        if width(piece) + GAP <= limit or (opened := _opened(piece)) is None:
+        if width(piece) + GAP <= limit:
             found.append((separator, piece))
-        else:
+        elif (opened := _opened(piece)) is not None:
             (_, first), *rest = _signed(opened, limit)
             found += [(separator, first), *rest]
+        else:
+            first, *more = _factors(piece)
+            found += [(separator, first), *((PRODUCT, factor) for factor in more)]
     return found
+
+
+def _factors(piece: str) -> list[str]:
+    """A product cut before sums and means that stand outside of braces and brackets."""
+    found, start = [], 0
+    for match in FACTOR.finditer(piece):
+        before = piece[:match.start()]
+        if _is_outside(piece, match.start()) and before.count(r"\left") == before.count(r"\right"):
+            found.append(piece[start:match.start()])
+            start = match.end()
+    return [*found, piece[start:]]
 
 
 def _opened(piece: str) -> str | None:
@@ -113,7 +131,7 @@ def _opened(piece: str) -> str | None:
         return None
     left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
     inside = piece[left.end():right.start()]
-    if len(_pieces(inside, lambda token: token in (" + ", " - "))) < 2:
+    if len(_pieces(inside, lambda token: token in (" + ", " - "))) < 2 and len(_factors(inside)) < 2:
         return None
     return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
 

@@ -28,23 +28,26 @@ def width(latex: str) -> float:
     return found
 
 
-def _row(tokens: list[str], at: int) -> tuple[float, int]:
-    """The width from a token to a closing brace, the widest of lines where there are several, and where it ends."""
+def _row(tokens: list[str], at: int, display: bool = True) -> tuple[float, int]:
+    """The width from a token to a closing brace, the widest of lines where there are several, and where it ends.
+
+    display: whether limits of sums stand above and below, as they do outside of fractions.
+    """
     lines, total = [0.0], 0.0
     while at < len(tokens) and tokens[at] != "}" and tokens[at] != r"\end":
         if tokens[at] == "\\\\":
             lines.append(total)
             total, at = 0.0, at + 1
             continue
-        one, at = _atom(tokens, at)
+        one, at = _atom(tokens, at, display)
         total += one
     return max(*lines, total), at
 
 
-def _atom(tokens: list[str], at: int) -> tuple[float, int]:
+def _atom(tokens: list[str], at: int, display: bool) -> tuple[float, int]:
     """The width of the next thing with its scripts, and where it ends."""
     nucleus, large = tokens[at], tokens[at] in LARGE
-    found, at = _nucleus(tokens, at)
+    found, at = _nucleus(tokens, at, display)
     scripts = [0.0]
     while at < len(tokens) and tokens[at] in ("^", "_", r"\limits"):
         if tokens[at] == r"\limits":
@@ -52,19 +55,19 @@ def _atom(tokens: list[str], at: int) -> tuple[float, int]:
             continue
         one, at = _nucleus(tokens, _skip(tokens, at + 1))
         scripts.append(SMALL * one)
-    above = large and nucleus != r"\int"
+    above = display and large and nucleus != r"\int"
     return (max(found, *scripts) if above else found + max(scripts)), at
 
 
-def _nucleus(tokens: list[str], at: int) -> tuple[float, int]:
+def _nucleus(tokens: list[str], at: int, display: bool = True) -> tuple[float, int]:
     token = tokens[at]
     at += 1
     if token == "{":
-        found, at = _row(tokens, at)
+        found, at = _row(tokens, at, display)
         return found, at + 1
     if token in FRACTIONS:
-        above, at = _nucleus(tokens, _skip(tokens, at))
-        below, at = _nucleus(tokens, _skip(tokens, at))
+        above, at = _nucleus(tokens, _skip(tokens, at), False)
+        below, at = _nucleus(tokens, _skip(tokens, at), False)
         return max(above, below) * (SMALL if token == r"\tfrac" else 1.0) + 0.3, at
     if token == r"\overset":
         above, at = _nucleus(tokens, _skip(tokens, at))
@@ -81,7 +84,7 @@ def _nucleus(tokens: list[str], at: int) -> tuple[float, int]:
         found, at = _row(tokens, at)
         return found, _nucleus(tokens, at + 1)[1]
     if token == r"\substack" or token in MARKS:
-        return _nucleus(tokens, _skip(tokens, at))
+        return _nucleus(tokens, _skip(tokens, at), display)
     if token in SILENT or token.isspace():
         return 0.0, at
     if token in SPACES:
