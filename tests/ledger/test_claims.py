@@ -138,3 +138,20 @@ def test_features_differ_by_pieces_like_their_root_or_like_them() -> None:
     rough, smooth = module.piece(tp.DepthScaling(), 0.5), module.piece(tp.DepthScaling(1, 0), 1.0)
     assert rough.holds and smooth.holds
     assert not replace(rough, expected=1.0).holds and not replace(smooth, expected=0.5).holds
+
+
+@pytest.mark.nightly
+def test_conditions_of_transformers_turned_round_are_noticed() -> None:
+    """Verdicts at points are as each claim has it; one relation the other way disagrees at some of them."""
+    home = proofs_module("tensor_programs_vi.claims_attention")
+    where = home.points()
+    verdicts = [tp.classify(*point, home.NET, home.CASE.opts[n % 2]) for n, point in enumerate(where)]
+    for one in home.statement().equations:
+        said = [bool(one.target.xreplace(home.CASE.said(verdict))) for verdict in verdicts]
+        assert said == [bool(one.value.subs(dict(zip((ALPHA, GAMMA), point)))) for point in where]
+    for relation in (ALPHA >= HALF, GAMMA >= 0):
+        one = next(e for e in home.statement().equations if "during training, att" in str(e.target)
+                   and relation in e.value.atoms(sp.core.relational.Relational))
+        wrong = one.value.xreplace({relation: relation.negated})
+        assert any(bool(one.target.xreplace(home.CASE.said(v))) != bool(wrong.subs(dict(zip((ALPHA, GAMMA), point))))
+                   for v, point in zip(verdicts, where))

@@ -190,3 +190,16 @@ def test_signs_stand_before_sums() -> None:
     total = sp.Sum(-2 * Ket(x[s]) / L, (s, 0, 3))
     assert latex(Ket(x[4]) + total) == r"| x_{4} \rangle - \sum_{s=0}^{3} \frac{2}{L} | x_{s} \rangle"
     assert latex(sp.Sum(total, (L, 1, 2))).startswith(r"- \sum")
+
+
+def test_what_optimizers_remember_is_explained() -> None:
+    found = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(momentum=0.5), tp.DepthScaling()))
+    explained = dict(symbols(found.setting, [e.value for e in found.equations]))
+    assert "stand in $W$ at step $t$" in explained[(r"\rho^{W}_{t}", "w^{W}_{t,s}")]
+
+
+def test_sizes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "--optimizer adam --latex")
+    assert r"$\beta_{1}$, $\beta_{2}$, $\epsilon$: the optimizer" in text and "$T$: the number of steps" in text
+    assert r"$\alpha$, $\gamma$: exponents" in text
+    assert "settings of these names" not in printed(capsys, "--latex --alpha 1/2 --gamma 1/2")

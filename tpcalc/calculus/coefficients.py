@@ -100,7 +100,8 @@ class Differentiate:
         random, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Ket, Hat) and f.func != Response, binary=True)
         derivative = {sp.Sum: self._of_sum, Hat: self._of_hat, Ket: self._of_ket}
         if len(random) != 1 or random[0].func not in derivative:
-            raise NotCovered(f"{short(term)} is not linear in kets; expected a linear activation and optimizer")
+            raise NotCovered(f"{short(term)} is not linear in kets; expected kets with numbers in "
+                             "front, as linear activations and sums of gradients make them")
         return sp.Mul(*numbers) * derivative[random[0].func](random[0])
 
     def _of_sum(self, one: sp.Sum) -> sp.Expr:

@@ -87,7 +87,7 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
         raise NotCovered(f"equations: got of program {setting.program.name}, with the initial vectors "
                          f"{', '.join(families)}; expected initial vectors without an index "
                          "to sum over, or with one that runs over a known number")
-    _require_free_names(setting)
+    _require_free_names(setting, equations)
     derivation = Derivation(equations.derivation.steps)
     found: list[RecursionEquation] = []
     for matrix in setting.trained():
@@ -110,14 +110,18 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.location.position)), derivation)
 
 
-def _require_free_names(setting: Setting) -> None:
-    """Raise ``ValueError`` for a program's symbols that have the names of a base ket's indices."""
+def _require_free_names(setting: Setting, equations: KetEquations) -> None:
+    """Raise ``NotCovered`` for a program's symbols that have the names of a base ket's indices, where its kets are
+    linear: other ones are refused for what they are."""
     program, generic = setting.program, Bases(setting).generic()
     taken = {str(symbol) for symbol in (generic.number, *generic.args[1], *generic.args[2], setting.past)}
     own = {s for location in program.locations() for e in (location.statement.target, location.statement.value)
            for s in e.free_symbols} | set(program.index_roles()) | set(program.sizes)
     clash = sorted(taken & set(map(str, own)))
     if clash:
+        for e in equations.equations:
+            if e.target.func == Ket:
+                Differentiate(setting).apply(e.value)
         raise NotCovered(f"program {program.name}: it has symbols {', '.join(clash)}, the names of a base ket's "
                          f"indices; expected others than {', '.join(sorted(taken))}")
 

@@ -13,6 +13,7 @@ from ..optimizers.polar import Polar
 from ..optimizers.spectral import Spectral
 from ..training.builders import gradient_name
 from .kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
+from .memory import initial_weight_factor_of, update_response_of
 from .setting import Setting
 
 Meaning = tuple[tuple[str, ...], str]  # symbols in LaTeX, and what they are, formulas between dollar signs
@@ -80,6 +81,13 @@ def _members(setting: Setting, met: list[sp.Basic]) -> Iterator[Meaning]:
     for members, law in given:
         if here := [latex(one) for one in members if one.name in names]:
             yield tuple(here), law
+    targets = (p.statement.target for p in program.locations())
+    for matrix in {m.name: m for m in targets if isinstance(m, Matrix)}.values():
+        steps = (setting.time,), (setting.time, setting.past)
+        remembered = [family(matrix)[at] for family, at in zip((initial_weight_factor_of, update_response_of), steps)]
+        if here := tuple(latex(one) for one in remembered if one.name in names):
+            yield here, (f"the factors with which the initial matrix and the outer products of step "
+                         f"${setting.past}$ stand in ${latex(matrix.at())}$ at step ${setting.time}$")
     forward = {v.name: v.at() for v in setting.families}
     named = [name for name in forward if name in names and _is_gradient(forward, name)]
     if gradients := [forward[name] for name in named]:

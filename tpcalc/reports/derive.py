@@ -39,6 +39,8 @@ COLUMN = 56.0  # letters of a line of an article
 SCALING = ((r"\alpha", r"\gamma"), r"exponents of the depth: branches are multiplied by $L^{-\alpha}$, updates are of "
            r"size $L^{-\gamma}$")
 
+OF_OPTIMIZER = "the optimizer's settings of these names"
+
 
 @dataclass(frozen=True)
 class Part:
@@ -89,8 +91,11 @@ def derived(source: Program, net: ResNet | Transformer | None = None, opt: objec
     setting = Setting.of(source)
     found = DerivedTraining(source.name)
     statements = [p.statement.value for p in source.locations()]
-    scaling = [SCALING] if set(SYMBOLS) & set().union(*(value.free_symbols for value in statements)) else []
-    found.parts.append(Part("program", str(source), source.latex(), [*symbols(setting, statements), *scaling]))
+    statements += dict.fromkeys(end for p in source.locations() for loop in p.loops for end in loop.bounds)
+    met = set().union(*(value.free_symbols for value in statements))
+    settings = tuple(sp.latex(one) for one in SETTINGS.values() if one in met)
+    said = [*([SCALING] if met & set(SYMBOLS) else []), *([(settings, OF_OPTIMIZER)] if settings else [])]
+    found.parts.append(Part("program", str(source), source.latex(), [*symbols(setting, statements), *said]))
     equations = _part(found, "kets", lambda: kets(source),
                       lambda e: symbols(setting, [one.value for one in e.equations]))
     if equations is not None:

@@ -71,7 +71,8 @@ def classify(*given: Any, **named: Any) -> Verdict:
     Raises ``ValueError`` for anything that is not a real number, for a network that no rule covers, naming what and
     why, and for parametrizations that are not muP in width, with what becomes of a perceptron. Source: Tensor Programs
     VI, section 5 and appendices H and K.3; its claims for relu [tensor_programs_vi/claims_relu], tanh
-    [tensor_programs_vi/claims_tanh] and two matrices a block [tensor_programs_vi/claims_two_matrices].
+    [tensor_programs_vi/claims_tanh], two matrices a block [tensor_programs_vi/claims_two_matrices] and attention
+    [tensor_programs_vi/claims_attention].
 
     >>> import tpcalc as tp
     >>> tp.classify(1, 0).name

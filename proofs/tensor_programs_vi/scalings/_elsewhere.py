@@ -41,21 +41,25 @@ CLAIMS: Mapping[tuple[Property, ...], sp.Basic] = {
 @dataclass(frozen=True)
 class Case:
     """A network and optimizers of which it is said where ``x and f stable`` holds, where it does and they are
-    nontrivial, and where verdicts leave it open; first_alone: it is said of the first update."""
+    nontrivial, and where verdicts leave it open; first_alone: it is said of the first update; normed: norms stand
+    before branches, so that h is faithful at initialization everywhere."""
 
     words: str
-    net: tp.ResNet
+    net: tp.ResNet | tp.Transformer
     opts: tuple[object, ...]
     outputs: sp.Basic
     both: sp.Basic
     undecided: sp.Basic = sp.false
     first_alone: bool = False
+    normed: bool = False
 
     def of(self, one: Property) -> Property:
         return Property(f"{one.name}, {self.words}")
 
     def claims(self) -> tuple[Equation, ...]:
         every = {**CLAIMS, (OUTPUTS,): self.outputs, (OUTPUTS, NONTRIVIAL): self.both}
+        if self.normed:
+            del every[(FAITHFUL_AT_FIRST,)]
         if self.undecided != sp.false:
             every[(UNDECIDED,)] = self.undecided
         return tuple(iff(sp.And(*map(self.of, names)), condition) for names, condition in every.items())
@@ -68,6 +72,7 @@ class Case:
         """Where verdicts say all of a claim, from all faces of the plane; what is of other networks stays."""
         if not target.free_symbols <= set(map(self.of, SAYS)):
             return target
+        assert isinstance(self.net, tp.ResNet)
         return where(self.net, lambda verdict: bool(target.xreplace(self.said(verdict))), self.first_alone)
 
 
