@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, OrderBound, Slip, Witness
 from tpcalc.studies.convergence import fit_order
 from tpcalc.width.counting import contraction, preactivations
 from tpcalc.width.jets import draw_weights, kernel_series, output_series
@@ -63,13 +63,17 @@ def linear_power(family: tp.WidthScaling) -> sp.Expr:
     return sp.expand(rates + preactivations(family.p[-1]) + 3 * family.r)
 
 
+LINEAR = OrderBound((r"E[\eta^3 dd_I H]",), linear_power(tp.meta_principled(0, layers=3)),
+                    r"\text{linear activations, three layers}", "n")
+
+
 def linear() -> Witness:
     """Linear perceptrons of three layers at s = 0."""
     family = tp.meta_principled(0, layers=3)
     third = measure_differentials(family, (16, 32, 64), highest=3, phi="linear", samples=3000, seed=3)[2]
     return Witness("power of n in E[eta^3 dd_I H] of a linear network of three layers at s = 0", third.slope,
                    max(third.slope_error, 0.02), float(tp.ntk_exponent(3, 0)),
-                   float(linear_power(family)))
+                   float(LINEAR.power))
 
 
 ENTRY = Entry(
@@ -84,6 +88,5 @@ ENTRY = Entry(
     uses=("meta_principled/differentials_in_width", "meta_principled/dimensionless"),
     evidence=evidence,
     errata=(Erratum(Slip.INCOMPLETE, "(4.6), which names no activations", r"E[\eta^3 dd_I H] &= O(L/n)",
-                    lambda: (r"E[\eta^3 dd_I H] &= O(n^{%s}) \text{ for linear activations, three layers}"
-                             % linear_power(tp.meta_principled(0, layers=3))), linear),),
+                    LINEAR.latex, linear),),
 )

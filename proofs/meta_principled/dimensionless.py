@@ -52,11 +52,15 @@ def power(order: int, kernels: int, outputs: int, rng: np.random.Generator) -> f
     return math.log2(values[1] / values[0])
 
 
+CUBE = Equation(sp.Symbol("k"), (2 * units(0) + units(3)) / units(1),
+                r"E[z^2]\, E[\eta^3 d d_I H] / (E[\eta H])^k \text{ has no units}")
+
+
 def square() -> Witness:
     """With the square that is printed, and with the cube."""
     truth = power(3, 0, 2, np.random.default_rng(0)) / float(units(1))
     return Witness("the power of E[eta H] that takes the units from E[z^2] E[eta^3 ddH]", truth, 1e-9, 2.0,
-                   float((2 * units(0) + units(3)) / units(1)))
+                   float(CUBE.value))
 
 
 ENTRY = Entry(
@@ -69,6 +73,5 @@ ENTRY = Entry(
     derive=derive,
     errata=(Erratum(Slip.FALSE, "footnote 16, the second combination",
                     r"&E[z^2]\, E[\eta^3 d d_I H] / (E[\eta H])^2",
-                    lambda: rf"&E[z^2]\, E[\eta^3 d d_I H] / (E[\eta H])^{{{(2 * units(0) + units(3)) / units(1)}}}",
-                    square),),
+                    CUBE.latex, square),),
 )

@@ -46,12 +46,11 @@ def derive() -> Proof:
 def biases() -> Witness:
     """Weights' exponents read for biases: the power of n of their variance in the last layer."""
     scaling = WidthScaling((0, 0, sp.Rational(1, 2)), (0, 0, 0), 0)
-    a, b, _ = scaling.bias_abc()
     small, large = (scaling.sizes(widths) for widths in ((3, 64, 64, 1), (3, 128, 128, 1)))
     printed = contraction(scaling.p[-1], scaling.q[-1], weights=2)
     return Witness("power of n of the variance of the last layer's biases at p_L = 1/2",
                    2 * slope((small.bias_std[-1], large.bias_std[-1])), 1e-12, float(printed),
-                   float(-2 * a[-1] - 2 * b[-1]))
+                   float(statement().equations[2].value.subs(P, scaling.p[-1])))
 
 
 ENTRY = Entry(
@@ -64,6 +63,5 @@ ENTRY = Entry(
     derive=derive,
     errata=(Erratum(Slip.INCOMPLETE, "footnote 2, read for biases, for which it has no line",
                     r"2 a_l + 2 b_l &= 1 + p_l",
-                    lambda: rf"2 a_l + 2 b_l &= {sp.latex(sp.expand(2 * BIAS_A + 2 * BIAS_B))} \text{{ for biases}}",
-                    biases),),
+                    lambda: statement().equations[2].latex(), biases),),
 )

@@ -13,9 +13,9 @@ import sympy as sp
 from support.entries import LEFT, RIGHT, A, B, entry as made, measured, proof
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Identity, MeasuredNumber, Proof, check, check_entry
-from tpcalc.ledger import entries, entry
-from tpcalc.ledger.spoiling import counts_of_read, read_equations, read_ledger, spoiled, spoils
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, MeasuredNumber, Proof, Slip, Witness
+from tpcalc.ledger import check, check_entry, entries, entry
+from tpcalc.ledger.spoiling import counts_of_read, read_corrections, read_equations, read_ledger, spoiled, spoils
 from tpcalc.reports import cli
 
 f, g = sp.Function("f"), sp.Function("g")
@@ -75,6 +75,8 @@ def test_a_spoil_is_what_it_is_called() -> None:
     drawn = [dict(spoils(f(t, s) * A**3, np.random.default_rng(seed))) for seed in range(12)]
     assert {one["an index shifted"] for one in drawn} == {f(t + 1, s) * A**3, f(t, s + 1) * A**3}
     assert {one["an exponent"] for one in drawn} == {f(t, s) * A**4}
+    drawn = [dict(spoils(f(t, 1), np.random.default_rng(seed))) for seed in range(4)]
+    assert {one["an index shifted"] for one in drawn} == {f(t + 1, 1)}
     assert dict(spoils(sp.Integer(0), np.random.default_rng(1))) == {"a sign": -1, "a factor of 2": 2}
     swapped = dict(spoils(f(t, s) - 2 * g(s, t), np.random.default_rng(1)))["two names swapped"]
     assert swapped == g(t, s) - 2 * f(s, t) and "two names swapped" not in dict(spoils(A**2, np.random.default_rng(1)))
@@ -115,6 +117,30 @@ def test_the_object_that_is_printed_is_spoiled_and_mended() -> None:
         with spoiled(constant, 0, "value", 2 * RIGHT):
             raise KeyboardInterrupt
     assert SQUARE.value == RIGHT
+
+
+LONE = Equation(LEFT, A + B)
+
+
+def erratum(corrected: object, equation: Equation) -> Erratum:
+    def witness() -> Witness:
+        return Witness("at (3, 2)", float((A + B if equation is LONE else RIGHT).subs({A: 3, B: 2})), 1e-9, 0.0,
+                       float(equation.value.subs({A: 3, B: 2})))
+    return Erratum(Slip.FALSE, "(1)", "0", corrected, witness)  # type: ignore[arg-type]
+
+
+def test_corrected_forms_are_spoiled_too() -> None:
+    """One of its own, one of the statement, by its method or written anew, and one that no check reads."""
+    errata = (erratum(LONE.latex, LONE), erratum(SQUARE.latex, SQUARE), erratum(lambda: SQUARE.latex(), SQUARE),
+              erratum(lambda: "typed", LONE), erratum(Equation(LEFT, 3 * A).latex, LONE))
+    one = replace(made("p/corrected", evidence=reading), statement=lambda: Equations((SQUARE,)), errata=errata)
+    own, stated, written, typed, unread = read_corrections(one)
+    assert own.is_read and {what for what, _ in own.spoils} == {"a sign", "a factor of 2", "an exponent"}
+    assert own.equal == ("two names swapped",) and "corrected, (1): S &= a + b" in str(own)
+    assert stated.is_read and written.is_read and stated.spoils == (("a sign in equation 1", True),) == written.spoils
+    assert not typed.is_read and typed.spoils == () and "nothing to spoil" in str(typed)
+    assert not unread.is_read and unread.missed == ("a sign", "a factor of 2", "an exponent")
+    assert LONE.value == A + B and SQUARE.value == RIGHT
 
 
 FAULTS = [("tpcalc/muon_on_gram_matrices", 0, lambda value: value.base ** sp.Rational(3, 2)),

@@ -11,8 +11,8 @@ from tpcalc.asymptotics import DERIVATIVE, KET, Counted, Unknown
 from tpcalc.asymptotics.factors import centered_pairs
 from tpcalc.orders import EXPLODES, Affine, BaseQuantity, Exponent, Quantity, Region
 from tpcalc.orders.cell import Cell
-from tpcalc.orders.forgetting import _sign
-from tpcalc.orders.layer_functions import LAYER_TIME, sign_on_layers
+from tpcalc.orders.forgetting import Forgetting, _sign
+from tpcalc.orders.layer_functions import LAYER_TIME, _require_bounded, sign_on_layers
 from tpcalc.orders.terms import Contribution
 from tpcalc.programs.language import Family, Vector
 
@@ -20,7 +20,9 @@ p = LAYER_TIME
 X, Y = (Ket(Family(Vector, name)[0, 1]) for name in "xy")
 
 
-@pytest.mark.parametrize("function, sign", [(1 + p, 1), (-1 - p, -1), (p - sp.Rational(1, 2), 0), (1 - 2 * p, 0)])
+@pytest.mark.parametrize("function, sign", [
+    (1 + p, 1), (-1 - p, -1), (p - sp.Rational(1, 2), 0), (1 - 2 * p, 0), (sp.Rational(17, 16) - p, 1),
+    (p + sp.Rational(1, 16), 1), (p - sp.Rational(17, 16), -1)])
 def test_a_function_has_a_sign_where_it_keeps_it(function: sp.Expr, sign: int) -> None:
     assert sign_on_layers(function) == sign
 
@@ -52,6 +54,31 @@ def test_loops_through_variances_keep_their_sign_and_others_have_none() -> None:
     variance, covariance = Quantity.covariance(0, 1, 0, 1), Quantity.covariance(0, 1, 1, 1)
     assert _sign(loop()) == _sign(loop(variance)) == -1
     assert _sign(loop(covariance)) == _sign(loop(variance, covariance)) == _sign(loop(Quantity.scalar("f", 0))) == 0
+
+
+@pytest.mark.parametrize("rule, factors, sign, forgets", [
+    ("layers", "tf", -1, True), ("layers", "f", -1, False), ("own layer", "tf", -1, False),
+    ("layers", "ttf", -1, False), ("layers", "tf", 1, False)])
+def test_what_forgets_is_fed_with_itself_once_from_layer_to_layer(rule: str, factors: str, sign: int, forgets: bool
+                                                                  ) -> None:
+    target, variance = Quantity.coefficient(0, 1, BaseQuantity(0, 0)), Quantity.covariance(0, 1, 0, 1)
+    known, half = {variance: Exponent.single(Affine.number(0, 0))}, Affine.number(sp.Rational(1, 2), 0)
+    made = tuple({"t": target, "f": variance}[letter] for letter in factors)
+    one = Contribution(target, half, made, 0, sp.S.One, False, rule, sign=sign)
+    found = Forgetting.of(Region(0), known, [one])
+    assert isinstance(found, Forgetting)
+    assert found.rates == ({target: Exponent.single(half)} if forgets else {}) and (one in found.loops) is forgets
+
+
+@pytest.mark.parametrize("under, bounded", [
+    (p, False), (1 - p, False), (2 * p - 1, False), (2 - p, True), (1 + p, True), (sp.exp(p) - 1, False),
+    (sp.exp(p) - sp.E, False), (sp.exp(p), True)])
+def test_sums_over_layers_are_of_what_is_bounded_at_both_ends(under: sp.Expr, bounded: bool) -> None:
+    if bounded:
+        _require_bounded(sp.Symbol("c"), 1 / under)
+        return
+    with pytest.raises(ValueError, match="which is not bounded on"):
+        _require_bounded(sp.Symbol("c"), 1 / under)
 
 
 def test_means_are_taken_from_the_terms_that_they_are_of() -> None:

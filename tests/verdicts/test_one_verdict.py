@@ -22,6 +22,7 @@ SAME = {"x at initialization": ("x", START), "change of x": ("x", CHANGE), "chan
 NETS = (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu", "mlp"), tp.ResNet("tanh", "pre_nonlin"),
         tp.ResNet("linear", "mlp"), tp.ResNet("tanh", "mlp", norm="rms"), tp.ResNet("tanh", norm="rms", gains=True),
         *(tp.ResNet("tanh", skip=skip) for skip in LAGS.values()))
+UNTOLD = frozenset({39, 51})  # the gradients of two matrices are added up before a norm's: what each does is not told
 SMALL = tp.Transformer(mlp=None)
 CASES = [*product(NETS, POINTS[:3], ("sgd",)), *product(NETS[1:6], POINTS[3:], ("sgd",)),
          *product(NETS[5:], POINTS[1:2], ("adam",)), *product([SMALL], POINTS[:3], ("sgd", "adam"))]
@@ -75,7 +76,11 @@ def test_all_parts_of_many_verdicts_agree(net: object, point: tuple[sp.Expr, sp.
 @pytest.mark.parametrize("seed", sorted({*range(60)} - REFUSED))
 def test_all_parts_of_verdicts_on_drawn_networks_agree(seed: int) -> None:
     scale, net, opt = asked(asdict(drawn(seed)))
-    assert not judged(net, (scale.alpha, scale.gamma), opt)
+    if seed in UNTOLD:
+        with pytest.raises(tp.NotCovered, match="is an update of one of the matrices .* which one is not known"):
+            judged(net, (scale.alpha, scale.gamma), opt)
+    else:
+        assert not judged(net, (scale.alpha, scale.gamma), opt)
 
 
 def test_what_is_not_trained_has_no_size_in_training() -> None:

@@ -22,6 +22,7 @@ from ..errors import NotCovered
 from .catalogue import PACKAGE
 from .checking import check_entry
 from .entry import Entry
+from .errata import Erratum
 
 ATTRIBUTES = ("value", "power", "condition", "exactly")  # the side of a statement's equation that is spoiled
 Spoil = tuple[str, Any]  # what is done, and the spoiled side
@@ -75,6 +76,53 @@ def read_equations(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
                 noticed.append((what, bool(check_entry(entry, seed).failures)))
         found.append(ReadEquation(entry.key, number, _text(one), tuple(noticed), tuple(equal)))
     return tuple(found)
+
+
+def read_corrections(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
+    """The corrected forms of an entry's errata, spoiled as equations are.
+
+    One that is an equation of its own is spoiled itself; one that reads an equation of the statement, with that one;
+    any other has no object that could be spoiled, and is not read.
+    """
+    found = []
+    for number, erratum in enumerate(entry.errata, 1):
+        own = getattr(erratum.corrected, "__self__", None)
+        equations = getattr(entry.statement(), "equations", ())
+        text = f"corrected, {erratum.where}: {' '.join(erratum.corrected().split())}"
+        if own is None or any(own is one for one in equations):
+            found.append(ReadEquation(entry.key, number, text, tuple(_by_the_statement(entry, erratum, seed))))
+        else:
+            noticed, equal = _by_itself(entry, own, seed, number)
+            found.append(ReadEquation(entry.key, number, text, tuple(noticed), tuple(equal)))
+    return tuple(found)
+
+
+def _by_itself(entry: Entry, own: Any, seed: int, number: int) -> tuple[list[tuple[str, bool]], list[str]]:
+    """What was done to an equation that is in no statement and whether a check noticed; and what left it equal."""
+    attribute, side = _attribute_of(own)
+    noticed, equal = [], []
+    for what, wrong in spoils(side, np.random.default_rng([seed, number, *entry.key.encode()])):
+        if _are_equal(side, wrong, getattr(own, "relation", "=")):
+            equal.append(what)
+            continue
+        _forget()
+        with _set(own, attribute, wrong):
+            noticed.append((what, bool(check_entry(entry, seed).failures)))
+    return noticed, equal
+
+
+def _by_the_statement(entry: Entry, erratum: Erratum, seed: int) -> list[tuple[str, bool]]:
+    """Of the first equation of the statement that a corrected form is read off: was it noticed that it is spoiled?"""
+    right = erratum.corrected()
+    for number, one in enumerate(getattr(entry.statement(), "equations", ())):
+        attribute, side = _attribute_of(one)
+        for what, wrong in spoils(side, np.random.default_rng([seed, number, *entry.key.encode()])):
+            if _are_equal(side, wrong, getattr(one, "relation", "=")):
+                continue
+            with spoiled(entry, number, attribute, wrong):
+                if erratum.corrected() != right:
+                    return [(f"{what} in equation {number + 1}", bool(check_entry(entry, seed).failures))]
+    return []
 
 
 def read_ledger(entries: Mapping[str, Entry], seed: int = 0, progress: Callable[[int, int], None] | None = None,
@@ -246,6 +294,18 @@ def _text(equation: Any) -> str:
 
 
 @contextmanager
+def _set(one: Any, attribute: str, wrong: Any) -> Iterator[None]:
+    """An object while it is wrong; nothing remembers then that it was. What was right is for others to forget."""
+    right = getattr(one, attribute)
+    object.__setattr__(one, attribute, wrong)
+    try:
+        yield
+    finally:
+        object.__setattr__(one, attribute, right)
+        _forget()
+
+
+@contextmanager
 def spoiled(entry: Entry, number: int, attribute: str, wrong: Any) -> Iterator[None]:
     """The entry while an equation of its statement is wrong, for all that reads it; nothing remembers what was right
     or wrong."""
@@ -253,13 +313,8 @@ def spoiled(entry: Entry, number: int, attribute: str, wrong: Any) -> Iterator[N
     make = entry.statement
     one = make().equations[number]  # type: ignore[attr-defined]
     if make().equations[number] is one:  # type: ignore[attr-defined]
-        right = getattr(one, attribute)
-        object.__setattr__(one, attribute, wrong)
-        try:
+        with _set(one, attribute, wrong):
             yield
-        finally:
-            object.__setattr__(one, attribute, right)
-            _forget()
         return
 
     def statement() -> Any:

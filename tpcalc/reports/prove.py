@@ -15,7 +15,7 @@ from .._files import write_text
 from ..ledger import Entry, Ledger, check, closure, dot, entries
 from ..ledger.document import ledger_latex
 from ..ledger.numbered import table_of_counts
-from ..ledger.spoiling import ReadEquation, counts_of_read, read_ledger
+from ..ledger.spoiling import ReadEquation, counts_of_read, read_corrections, read_ledger
 from ..ledger.table import data, ledger_table
 from .failures import CompileError
 from .pages.latex import compile_pdf, find_tex
@@ -39,6 +39,9 @@ def prove_command(args: argparse.Namespace) -> int:
     if args.spoil and not args.json:
         print("\n" + "\n".join(str(one) for several in ledger.read.values() for one in several if not one.is_read))
         print(f"\n{counts_of_read(one for several in ledger.read.values() for one in several)}", flush=True)
+        corrected = [one for each in ordered for one in read_corrections(each, args.seed)]
+        print("".join(f"{one}\n" for one in corrected if not one.is_read) +
+              f"corrected forms: {sum(one.is_read for one in corrected)} of {len(corrected)} are read", flush=True)
     write_ledger(ledger, Path(args.output), not args.no_pdf)
     return 1 if ledger.failures else 0
 

@@ -38,9 +38,9 @@ BACKWARD = Pair(g(t, tau), g(t, 1) + _noise + c * sp.Integral(
 DRIFTS = (Pair(Ch(t, s, tau), Phi(t, s, tau) * Delta[s] + A(t, s, tau)),
           Pair(Cg(t, s, tau), (1 - sp.KroneckerDelta(t, s)) * G(t, s, tau) * Delta[s] + B(t, s, tau)))
 KERNELS = (Pair(Phi(t, s, tau), Average(phi(t, tau) * phi(s, tau))), Pair(G(t, s, tau), Average(g(t, tau) * g(s, tau))))
-RESPONSES = (A(t, s, tau), Average(Slope(phi(t, tau), r(s, tau))) / c)
+RESPONSES = Pair(A(t, s, tau), Average(Slope(phi(t, tau), r(s, tau))) / c)
 OUTPUT = Pair(f(t, 1), sp.Symbol("eta_0") * _sum(A(t, s, 1)))
-ANSWERS = (Pair(*RESPONSES), Pair(B(t, s, tau), Average(Slope(g(t, tau), u(s, tau))) / c))
+ANSWERS = (RESPONSES, Pair(B(t, s, tau), Average(Slope(g(t, tau), u(s, tau))) / c))
 EQUATIONS = Equations((FORWARD, BACKWARD, *DRIFTS, *KERNELS, *ANSWERS, OUTPUT))
 
 MIRROR = sp.Function("mirror")(t, s)
@@ -79,8 +79,8 @@ GRADIENT_SLOPE = Mirrored(G(t, s, tau).diff(tau), -Average(dphi(t, tau) * dphi(s
 ADAPTED = KERNEL_SLOPE.without(_early)   # as (64) and (65) are printed, the latter with fields in each other's places
 SWAPPED = replace(GRADIENT_SLOPE.without(_late), twice=GRADIENT_SLOPE.without(_late).twice.xreplace(
     {phi(v, tau): phi(s, tau), g(s, tau): g(v, tau)}))
-DRIFT = (h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(_sum(
+DRIFT = Pair(h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(_sum(
     Ch(t, s, k) * g(s, k + 1)), (k, 1, ell - 1)))
-H_KERNEL = (H(t, s, tau), Average(h(t, tau) * h(s, tau)))
-FINITE_RESPONSE = (B(t, s, ell), Average(Slope(g(t, ell + 1), u(s, ell + 1))))
-LAST_OUTPUT = (A(t, s, L), Average(Slope(phi(t, L), r(s, L))) / c)
+H_KERNEL = Pair(H(t, s, tau), Average(h(t, tau) * h(s, tau)))
+FINITE_RESPONSE = Pair(B(t, s, ell), Average(Slope(g(t, ell + 1), u(s, ell + 1))))
+LAST_OUTPUT = Pair(A(t, s, L), Average(Slope(phi(t, L), r(s, L))) / c)

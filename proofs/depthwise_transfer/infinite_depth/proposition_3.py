@@ -156,8 +156,8 @@ def drift_witness() -> Witness:
         "Ch": lambda a, b, node: Phi[node - 1, a, b] * found.Delta[b, 0] + A[node - 1, a, b],
         r"\Delta": lambda a: found.Delta[a, 0], "g": lambda *_: 1.0, "h": lambda *_: 0.0, "u": lambda *_: 0.0},
         {c: C, t: 1, ell: DEPTH + 1, sp.Symbol("L"): DEPTH})
-    again = DRIFT[1].replace(Ch, lambda *of: Ch(*of) * Delta[of[1]])
-    right, printed = (float(here.of(value)) for value in (DRIFT[1], again))
+    again = DRIFT.value.replace(Ch, lambda *of: Ch(*of) * Delta[of[1]])
+    right, printed = (float(here.of(value)) for value in (DRIFT.value, again))
     return Witness(f"dh_1/dw behind {DEPTH} blocks, linear", run.gamma(1, -1, 0, 1, 1.0, 1.0), 1e-8, printed, right)
 
 
@@ -165,7 +165,7 @@ def response_witness() -> Witness:
     found = case()
     here = Letters({"phi/r": lambda a, p, b, q: found.run.gamma(a, b, 0, 1, p, q) * found.chi[b]},
                    {c: C, t: 1, s: 0, tau: TAU}, mean=lambda reading, body: reading.of(body))
-    right, printed = (float(here.of(value)) for value in (RESPONSES[1], c * RESPONSES[1]))
+    right, printed = (float(here.of(value)) for value in (RESPONSES.value, c * RESPONSES.value))
     return Witness(f"A_10 at layer time {TAU}, linear, as (94) has it", _first_response(found), 1e-8, printed, right)
 
 
@@ -178,7 +178,7 @@ def _first_response(found: Case) -> float:
 def covariance_witness() -> Witness:
     truth = TASK.inputs[0, 0, 0] * TASK.inputs[1, 0, 0] * np.exp(TAU)
     here = case().reading.at({t: 1, s: 0})
-    right, printed = (float(here.of(value)) for value in (H_KERNEL[1], H_KERNEL[1].xreplace({s: t})))
+    right, printed = (float(here.of(value)) for value in (H_KERNEL.value, H_KERNEL.value.xreplace({s: t})))
     return Witness(f"H_10 at layer time {TAU}, linear", float(truth), 1e-9, printed, right)
 
 
@@ -195,7 +195,7 @@ def last_layer_witness() -> Witness:
     L = sp.Symbol("L")
     here = Letters({"phi/r": lambda a, node, *_: run.gamma(a, -1, 0, 1, node / DEPTH, 1.0)},
                    {c: C, t: 1, s: 0, L: DEPTH}, mean=lambda reading, body: reading.of(body))
-    right, printed = (ETA0 * float(here.of(value)) for value in (LAST_OUTPUT[1], sp.sqrt(L) * LAST_OUTPUT[1]))
+    right, printed = (ETA0 * float(here.of(value)) for value in (LAST_OUTPUT.value, sp.sqrt(L) * LAST_OUTPUT.value))
     return Witness(f"f_1 at L = {DEPTH}, linear", float(found.f[1, 0]), 1e-10, printed, right)
 
 
@@ -207,7 +207,7 @@ def layer_witness() -> Witness:
         a, b, 1, 0, (node - 1) / DEPTH, (source - 1) / DEPTH) / (chi[a] * np.sqrt(DEPTH))},
         {t: 3, s: 0, ell: 3}, mean=lambda reading, body: reading.of(body))
     right, printed = (float(here.of(value)) for value in (
-        FINITE_RESPONSE[1], FINITE_RESPONSE[1].xreplace({u(s, ell + 1): u(s, ell)})))
+        FINITE_RESPONSE.value, FINITE_RESPONSE.value.xreplace({u(s, ell + 1): u(s, ell)})))
     scaled = C / np.sqrt(DEPTH)  # found.B is what it becomes at infinite depth: sqrt(L) / c of it
     return Witness(f"dg_3/du_0 of block 3 at L = {DEPTH}, linear", float(found.B[2, 3, 0, 0, 0] * scaled), 1e-10,
                    printed, right)
@@ -243,25 +243,25 @@ ENTRY = Entry(
         Erratum(Slip.MISPRINT, "(69): the last integral runs from 0 to $\\tau$; (60) has its limits right",
                 r"g(\tau) &= g(1) + \int_\tau^1 \dot\phi(h) dr + c \int_0^\tau d\tau' \dot\phi(h) \sum_s C_g "
                 r"\phi(h_s)",
-                lambda: line(*BACKWARD.as_pair()), limits_witness),
+                BACKWARD.latex, limits_witness),
         Erratum(Slip.MISPRINT, "(60): $g(\\tau)$ on both sides; (69) has $g(1)$",
                 r"g(\tau) &= g(\tau) + \int_\tau^1 dr\, \dot\phi(h) + \ldots",
-                lambda: line(*BACKWARD.as_pair()), start_witness),
+                BACKWARD.latex, start_witness),
         Erratum(Slip.MISPRINT, "(52): $\\Delta$ a second time; it is in $C_h$ already",
                 r"h^\ell &\sim h^1 + \tfrac{1}{\sqrt{L}} \sum_k u^k + \tfrac{\eta_0 \mu_0}{L} \sum_k \sum_s C_h^k "
-                r"g^{k+1}_s \Delta_s", lambda: line(*DRIFT), drift_witness),
+                r"g^{k+1}_s \Delta_s", DRIFT.latex, drift_witness),
         Erratum(Slip.MISPRINT, "(68) and (90): no $1 / (\\eta_0 \\mu_0)$; (66) and (72) have it",
                 r"A_{ts}(\tau) &= \left\langle \frac{\delta \phi(h_t)}{\delta dr_s} \right\rangle",
-                lambda: line(*RESPONSES), response_witness),
+                RESPONSES.latex, response_witness),
         Erratum(Slip.MISPRINT, "(91): both fields at one time and one input",
                 r"H_{ts}(\tau) &= \langle h_t h_t \rangle",
-                lambda: line(*H_KERNEL), covariance_witness),
+                H_KERNEL.latex, covariance_witness),
         Erratum(Slip.MISPRINT, "(37): $u^\\ell$ for $u^{\\ell+1}$, as (39) has it",
                 r"B^\ell_{ts} &= \left\langle \frac{\delta g^{\ell+1}_t}{\delta u^\ell_s} \right\rangle",
-                lambda: line(*FINITE_RESPONSE), layer_witness),
+                FINITE_RESPONSE.latex, layer_witness),
         Erratum(Slip.FALSE, "(131): $\\sqrt{L}$ in the last layer's response",
                 r"A^L_{ts} &= \frac{\sqrt{L}}{\eta_0 \mu_0} \left\langle \frac{\delta \phi(h^L_t)}{\delta r^L_s} "
                 r"\right\rangle",
-                lambda: line(*LAST_OUTPUT), last_layer_witness),
+                LAST_OUTPUT.latex, last_layer_witness),
     ),
 )

@@ -89,7 +89,7 @@ def printed_start() -> float:
 
 
 def witness() -> Witness:
-    corrected = value(gamma_equation(0).value, {t: 0, r: -1, b: 0, p: 0.5, q: 1.0}, limit())
+    corrected = value(statement().equations[0].value, {t: 0, r: -1, b: 0, p: 0.5, q: 1.0}, limit())
     return Witness("Gamma_{0,-1,0,0}(1/2, 1), the coefficient of U in x_0, which is xi_0", 1.0, 1e-12, printed_start(),
                    corrected)
 
@@ -111,5 +111,5 @@ ENTRY = Entry(
         "propositions C.4 and D.2: at $r = -1$ the value at the end of the network is missing",
         r"\Gamma_{t,r,0,b}(p,q) &= \mathbb{I}\left[t = r,\, b = 0,\, p \geq q\right] + \int_0^p \sum_{s=0}^{t-1} "
         r"\Gamma_{s,r,1,b}(p',q) \left(\Gamma_{t,s,0,1}(p',p') - C_{t,s,0}(p')\right) dp'",
-        lambda: gamma_equation(0).latex(), witness),),
+        lambda: statement().equations[0].latex(), witness),),
 )

@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import run_program
-from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Proof, Slip, Witness
+from tpcalc.ledger import Entry, Equations, Erratum, Evidence, OrderBound, Proof, Slip, Witness
 
 from ..._claims import Point, growth, iff, measured, power
 from ..._line import ALPHA, GAMMA, GENERAL, HALF, OPT
@@ -20,6 +20,7 @@ CONVERGES = iff(OUTPUTS, sp.And(ALPHA >= HALF, ALPHA + GAMMA >= 1))
 MOVES = iff(NONTRIVIAL, sp.And(ALPHA >= HALF, ALPHA + GAMMA <= 1))
 BOTH = iff(sp.And(OUTPUTS, NONTRIVIAL), sp.And(ALPHA >= HALF, sp.Eq(ALPHA + GAMMA, 1)))
 STEEP: Point = (3 * HALF, -HALF)
+HELD = OrderBound(("f_1 - f_0",), 1 - ALPHA, r"\phi \text{ bounded}")
 BOUNDED = tp.DepthScaling(2, -1)
 BOUNDED_DEPTHS = (8, 16, 32)
 
@@ -51,7 +52,8 @@ def bounded() -> Witness:
         changes.append(abs(after - before))
     powers = np.diff(np.log2(changes))
     return Witness(f"power of L of the change of f for tanh at ({BOUNDED.alpha}, {BOUNDED.gamma}), 0 if nontrivial",
-                   float(powers[-1]), float(abs(powers[-1] - powers[-2])), 0.0, float(1 - BOUNDED.alpha))
+                   float(powers[-1]), float(abs(powers[-1] - powers[-2])), 0.0,
+                   float(HELD.power.subs(ALPHA, BOUNDED.alpha)))
 
 
 ENTRY = Entry(
@@ -71,5 +73,5 @@ ENTRY = Entry(
                 preactivations),
         Erratum(Slip.INCOMPLETE, "claim 5.2 b, for a bounded activation and $\\alpha > 1$",
                 r"\text{nontrivial} &\iff \alpha + \gamma \leq 1",
-                lambda: rf"f_1 - f_0 &= O(L^{{{sp.latex(1 - ALPHA)}}}) \text{{ for bounded }} \phi", bounded)),
+                HELD.latex, bounded)),
 )

@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
-from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Proof, Rate, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Proof, Rate, Slip, Witness
 from tpcalc.studies.convergence import fit_order
 
 from ..._claims import iff
@@ -20,6 +20,9 @@ from ._derived import derived
 TASK = tp.Task([1.0, 1.0], [-1.0, -1.0])
 REDUNDANT = iff(sp.And(defined.OUTPUTS, defined.NONTRIVIAL, defined.FAITHFUL, defined.REDUNDANT),
                 sp.And(ALPHA > HALF, ALPHA <= 1, sp.Eq(ALPHA + GAMMA, 1)))
+L = sp.Symbol("L", positive=True)
+AT_START = Equation(sp.Symbol(r"{\left\| x_0^{(\lambda + \epsilon) L} - x_0^{\lambda L} \right\| / \sqrt{n}}"),
+                    L**(GENERAL.noise_exponent / 2), r"t = 0", r"\sim")
 DEPTH, PIECES = 512, (4, 8, 16, 32)
 ABOVE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
 
@@ -63,7 +66,8 @@ def at_initialization() -> Witness:
     every, deeper = fit_order(depths, np.array(sizes)), fit_order(depths[2:], np.array(sizes[2:]))
     return Witness(f"power of L of the difference of features at t = 0, alpha = {ABOVE.alpha}, 0 for any exponent",
                    -deeper.order, abs(every.order - deeper.order) + deeper.uncertainty, 0.0,
-                   float(ABOVE.noise_exponent / 2))
+                   float(sp.log(AT_START.value.subs({L: 2, ALPHA: ABOVE.alpha}), 2)
+                         - sp.log(AT_START.value.subs({L: 1, ALPHA: ABOVE.alpha}), 2)))
 
 
 ENTRY = Entry(
@@ -82,6 +86,5 @@ ENTRY = Entry(
         "definition 5.6 and claim 5.4, where all times include $t = 0$",
         r"\left\| x_t^{(\lambda + \epsilon) L} - x_t^{\lambda L} \right\| / \sqrt{n} &= \Omega(\epsilon) \text{ for "
         r"all } t",
-        lambda: r"\left\| x_0^{(\lambda + \epsilon) L} - x_0^{\lambda L} \right\| / \sqrt{n} &\sim L^{"
-                + sp.latex(GENERAL.noise_exponent / 2) + r"} \text{ at } t = 0", at_initialization),),
+        AT_START.latex, at_initialization),),
 )
