@@ -293,10 +293,26 @@ def test_the_projection_has_a_term_of_order_one_over_n(opt: type) -> None:
     assert "that of the projection is in it" in str(on.warning) and "projection" not in str(free.warning)
 
 
+@pytest.mark.parametrize("net, kind", [
+    (tp.ResNet(), tp.Muon), (tp.ResNet("tanh", "mlp", matrices=3), tp.NormalizedSGD),
+    (tp.ResNet("tanh", "glu"), tp.SignSGD), (tp.ResNet("tanh", "mlp", norm="rms"), tp.Adam),
+    (tp.Transformer(positions=2, head_dim=2), tp.NormalizedSGD)], ids=str)
+def test_norms_after_the_first_update_are_those_of_real_networks(net: tp.ResNet, kind: type) -> None:
+    """n (N - 1) of every matrix, whose mean over networks meets that of infinite width like 1/n."""
+    n, scale, opt = 64, tp.DepthScaling(1, 0.25, branch=0.7), kind(2.0, sphere=True)
+    task = tp.Sequences([[[[1, 0], [.5, .8]]]] * 2, [[[1, -.7]]] * 2) if net.positions else tp.Task([1, .8], [1, -.7])
+    expected = n * (1 / brought_back(tp.Problem(net, task, opt, scale, 2), n) - 1)
+    spheres = [tp.train(net, task, opt, scale, 2, width=n, method="dense", seed=seed).sphere for seed in range(8)]
+    for name in spheres[0].norms:
+        found = n * (np.array([one.norms[name][0] for one in spheres]) - 1)
+        assert abs(np.mean(found) - expected) < 3.5 * np.std(found) / found.size**0.5 + 5 / n, name
+
+
 def test_where_the_term_is_not_known_networks_are_drawn() -> None:
     """Those have it. At infinite depth one update of a layer is none where gamma is more than 0."""
     two = tp.Task([1, 0.8], [1, -0.7])
     for net, opt, scale in ((tp.ResNet("tanh", "mlp", mlp_ratio=2), tp.NormalizedSGD(sphere=True), SCALE),
+                            (tp.ResNet("tanh"), tp.Muon(sphere=True), SCALE),
                             (tp.ResNet(), tp.Muon(sphere=True, newton_schulz_steps=5), SCALE),
                             (tp.ResNet("linear", "mlp"), tp.Muon(sphere=True),
                              tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 0.5}))):

@@ -19,8 +19,9 @@ def brought_back(problem: Problem, width: int) -> float:
     """rho = (1 + g^2 / n)^(-1/2), what the first update on spheres of every matrix is multiplied by at width n.
 
     N^2 = 1 - 2 g <W, U> / R^2 + g^2 |U|^2 / R^2, with R^2 = n of an n x n matrix. First outputs vanish at infinite
-    width and <W, U> with them: it is a fluctuation. |U|^2 is 1 of a gradient of rank one over its size, and so of n^2
-    signs of size 1 / n. Raises ``NotCovered`` for other matrices and other sizes of updates.
+    width and <W, U> with them: it is a fluctuation. |U|^2 is 1 of a gradient over its norm, of an orthogonal step of
+    rank one, and of n^2 signs of size 1 / n. Raises ``NotCovered`` for other matrices and other sizes of updates; of
+    several samples the mean over first outputs refuses what makes ranks larger.
 
     >>> import tpcalc as tp
     >>> task, opt = tp.Task([1, 0.8], [1, -0.7]), tp.Muon(0.5, sphere=True)
@@ -38,6 +39,9 @@ def brought_back(problem: Problem, width: int) -> float:
     if not isinstance(opt, (Muon, NormalizedSGD, Adam, SignSGD)) or getattr(opt, "newton_schulz_steps", None):
         raise NotCovered(f"opt: got {short(opt)}; what the first update adds to norms of matrices is known of exact "
                          "directions of tp.Muon, tp.NormalizedSGD, tp.SignSGD and tp.Adam")
+    if isinstance(opt, Muon) and not net.is_linear:
+        raise NotCovered(f"opt: got {short(opt)} with {short(net)}; what the first update adds to norms of matrices is "
+                         "known of gradients of rank one, which those of linear networks are")
     rate: Value = opt.lr[0] if isinstance(opt.lr, tuple) else opt.lr
     size = scale.update_size(problem.layers or 1)
     if problem.layers is None and scale.gamma > 0:  # one update of a layer is none
