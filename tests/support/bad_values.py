@@ -187,7 +187,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result",
                       "net": "optional net"},
     "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole",
-               "visits": "whole"},
+               "visits": "whole", "data": "optional word"},
     "visits_apart": {"program": "result", "visits": "whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
