@@ -88,6 +88,16 @@ def test_weights_on_spheres_have_the_power_of_free_ones_and_no_decay() -> None:
     assert abs(more / one - 1) < 0.05 < abs(wrong / one - 1)
 
 
+def test_rates_relative_to_norms_take_the_root_of_a_batch_in_every_region() -> None:
+    """MuonH and AdamH in practice: of a step over its norm, rank or not, noise is of size one."""
+    for name, regions in (("muonh", (BELOW, ABOVE)), ("AdamH", (ALL,))):
+        found = tp.transfer_rule(name, x="1/4").regions
+        assert tuple(one.where for one in found) == regions
+        assert all(one.rate.at_fixed_data == sp.S.Half and one.decay is None for one in found)
+    muon = tp.transfer_rule(tp.Muon(sphere=True)).regions[0].rate.at_fixed_data  # a norm of (rank / n)^(1/2)
+    assert tp.transfer_rule("muonh").regions[0].rate.at_fixed_data == muon + sp.S.Half
+
+
 def test_nothing_that_data_decide_is_a_number() -> None:
     for name in ("sgd", "adam", "muon", "normalizedsgd"):
         for region in tp.transfer_rule(name).regions:

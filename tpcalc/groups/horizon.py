@@ -9,7 +9,6 @@ import sympy as sp
 
 from .._checks import choice, exponent, positive_integer, short
 from ..errors import NotCovered
-from ..optimizers import Adam, Muon
 from ..scaling import Powers
 from ..scaling.powers import Frozen
 from .factors import SIGN, is_muon, on_spheres
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 ALLOWED = ("batch_size", "steps", "u")
 BATCHES, LENGTH = "B", "T"
 DATA = ("fixed", "width")
-SPHERES = {"muonh": Muon(sphere=True), "adamh": Adam(sphere=True)}
 HALF = sp.Rational(1, 2)
 WHY = "{} steps of {} samples in the place of {} of {}: {}"
-RELATIVE = "a batch of fewer samples than the width makes steps of as many directions, of r^(1/2) of a step of rank 1"
+NARROW = "a batch of fewer samples than the width makes steps of as many directions, whose number stays as it grows"
 
 
 @dataclass(frozen=True)
@@ -117,9 +115,8 @@ def with_horizon(plan: P, horizon: PlanHorizon | None) -> P:
         powers = Powers(lr=horizon.powers("rate", region.rate), decay=horizon.powers(
             "decay", region.decay) if decays and region.decay is not None else None)
         steps = [_step(horizon, where, powers)]
-        if where == BELOW and on_spheres(plan.optimizer):  # the rule's rate is that of singular values
-            wide = {"n": -HALF} if "n" in entry.growth else {}  # a plan without batches takes the rank to grow
-            steps.append(PowerStep(RELATIVE, "", Powers(lr={BATCHES: HALF, **wide})))
+        if where == BELOW and on_spheres(plan.optimizer) and "n" in entry.growth:
+            steps.append(PowerStep(NARROW, "", Powers(lr={"n": -HALF})))  # without batches the rank is taken to grow
         growth = {BATCHES: float(horizon.batch), LENGTH: float(horizon.length)}
         entries.append(replace(entry, steps=(*entry.steps, *steps), growth=Frozen({**entry.growth, **growth})))
         said.update(dict.fromkeys(rule.assumptions))
@@ -137,7 +134,7 @@ def _rule(optimizer: str, entry: PlanEntry, horizon: PlanHorizon) -> tuple[Trans
     from ..horizon.transfer_rule import ABOVE, ALL, BELOW, transfer_rule
     orthogonal = is_muon(optimizer) and entry.optimizer == SIGN
     if on_spheres(optimizer) and entry.optimizer == SIGN:
-        rule = transfer_rule(SPHERES[optimizer], horizon.x, horizon.u)
+        rule = transfer_rule(optimizer, horizon.x, horizon.u)
     else:
         one = "muon" if orthogonal else "soap" if optimizer == "soap" else entry.optimizer
         rule = transfer_rule(one, horizon.x, horizon.u)

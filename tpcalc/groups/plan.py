@@ -12,12 +12,13 @@ from .. import _checks
 from .._types import Fields, Value
 from .._shown import Short, Tabled, text_table
 from ..errors import NotCovered
+from ..optimizers.names import RELATIVE as ON_NORMS
 from ..optimizers.rank import HALF, finite_batches, rank_powers
 from ..scaling import Powers, Scaling
 from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
-from .horizon import BATCHES, LENGTH, SPHERES, plan_horizon, with_horizon
+from .horizon import BATCHES, LENGTH, plan_horizon, with_horizon
 from .factors import (
     ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
     fold, gradient_degree, is_last, is_muon, on_spheres, one_eps, optimizer_of_role, width_growths)
@@ -398,7 +399,7 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
     own_notes = [note for note, holds in ((ON_SPHERE, on_spheres(optimizer)), (STEPS, optimizer == "adafactor"),
                                           (CLIPPING, clips)) if holds]
     if found.width != 1 and data != "width" and (is_muon(optimizer) or on_spheres(optimizer)):
-        own_notes += finite_batches(SPHERES.get(optimizer, "muon"))
+        own_notes += finite_batches(ON_NORMS.get(optimizer, "muon"))
     said = [*assumed(recipe, optimizer), *own_notes, *notes]
     return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
                 tuple(said))
@@ -424,7 +425,7 @@ def _on_sphere(entry: PlanEntry, optimizer: str, data: str | None) -> list[Power
         raise NotCovered(f"data: needed for {pattern}, whose rate on a sphere goes with the width as the root of a "
                          "gradient's rank over it; expected data='fixed', samples of a fixed number of directions, or "
                          "'width', as many as the width")
-    powers_of_rank = rank_powers(SPHERES[optimizer])
+    powers_of_rank = rank_powers(ON_NORMS[optimizer])
     assert powers_of_rank is not None
     relative = powers_of_rank.in_width(data)["relative step"] - HALF  # the first step took the size of entries
     return [*steps, PowerStep(RANK.format(RANKS[data]), "", Powers(lr={"n": relative}))]

@@ -12,6 +12,7 @@ from .._shown import Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
 from ..optimizers.faithful import decay_kind, optimizer_name
+from ..optimizers.names import RELATIVE
 from ..optimizers.sgd import on_sphere
 from .batches import BATCH, HALF, WIDTH, batch_step, below_critical
 
@@ -102,7 +103,8 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     ----------
     optimizer:
         a name or an optimizer, with a direction that is a power of the gradient: SGD, SignSGD, Lion, Adam, AdamW,
-        NormalizedSGD, Muon. Its ``weight_decay`` says of which kind the decay is; without one it is decoupled.
+        NormalizedSGD, Muon. Its ``weight_decay`` says of which kind the decay is; without one it is decoupled. "muonh"
+        and "adamh" are Muon and Adam on Frobenius spheres, by rates relative to norms.
     x, u:
         numbers, or None for symbols. u = 1 keeps 1 / (lr wd) a fixed share of training.
 
@@ -123,8 +125,13 @@ def transfer_rule(optimizer: Any, x: Any = None, u: Any = None) -> TransferRule:
     above the width     rate           1/2       1/2 - x            -x
     above the width    decay           1/2  -u + x + 1/2        -u + x
     """
-    name, step = optimizer_name(optimizer), batch_step(optimizer, "width")
+    relative = RELATIVE.get(optimizer.lower()) if isinstance(optimizer, str) else None
+    name = optimizer_name(optimizer) if relative is None else optimizer.lower()
+    optimizer = optimizer if relative is None else relative
+    step = batch_step(optimizer, "width")
     drift, noise = below_critical(step.drift), below_critical(step.noise)
+    if relative is not None:  # a step at rate 1 is its direction over the norm, which noise has
+        drift, noise = drift - noise, sp.Integer(0)
     parts = {BELOW: BATCH, ABOVE: WIDTH} if step.rank != 0 else {ALL: step.rank}
     regions = {where: tuple(one.subs(step.rank, rank).coeff(BATCH) for one in (drift, noise))
                for where, rank in parts.items()}
