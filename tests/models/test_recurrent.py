@@ -242,9 +242,10 @@ def test_verdicts_are_slopes_of_real_networks(kind: str, alpha: sp.Expr, gamma: 
     """Of what a step changes in outputs at three positions, which tests above hold against plain arrays."""
     rng = np.random.default_rng(5)
     xs, ys = rng.standard_normal((1, 1, 3, 2)), rng.standard_normal((1, 1, 3))
-    task, depths = tp.Sequences(np.repeat(xs, 2, 0), np.repeat(ys, 2, 0)), (4, 8, 16, 32)
+    task = tp.Sequences(np.repeat(xs, 2, 0), np.repeat(ys, 2, 0))
+    depths = (32, 128, 512) if kind == "linear_attention" else (4, 8, 16, 32)  # whose products of three have far tails
     changes = []
-    for seed in range(24):
+    for seed in range(12 if kind == "linear_attention" else 24):
         runs = [tp.train(judged(kind), task, tp.SGD(0.01), tp.DepthScaling(alpha, gamma), depth, 64,
                          method=tp.methods.Dense(seed=seed)).outputs for depth in depths]
         changes.append([float(np.sqrt(np.mean((run[1] - run[0])**2))) for run in runs])

@@ -9,9 +9,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.slopes import Slope
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.limits.trained_vectors import with_moves
-from tpcalc.verdicts.counted import GATES, GROUPS, counted_program
+from tpcalc.verdicts.counted import DRIVEN, GATES, GROUPS, counted_program
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 TASK = tp.Task([1, 0.8, 0.9, 0.7], [1, -0.7, 0.5, 0.9])
@@ -31,7 +32,7 @@ def scaling(alpha: sp.Expr, gamma: sp.Expr, of_routers: sp.Expr) -> tp.Parametri
 def test_experts_have_the_verdicts_of_a_block(gate: str) -> None:
     for point, name in ((1, 0), "ODE limit"), ((HALF, HALF), "Depth-muP"), ((1, HALF), "trivial"):
         found, alone = (tp.classify(*point, one) for one in (net(gate), tp.ResNet("tanh", "mlp", norm="rms")))
-        assert found.name == alone.name == name and GATES in found.assumptions
+        assert found.name == alone.name == name and {GATES, DRIVEN} <= set(found.assumptions)
         own = {found.matrices[f"{matrix}_{e}"].name for matrix in ("W1", "W2") for e in (1, 2)}
         assert own == {alone.matrices["W1"].name} == {alone.matrices["W2"].name}
         assert {found.matrices[name].name for name in ROUTERS} == {"lazy"}  # by itself a router has no gradient
@@ -69,6 +70,24 @@ def test_what_routers_bring_has_the_power_that_is_counted(alpha: sp.Expr, gamma:
                                                           power: float) -> None:
     coarse, fine = (effect_of_routers(*map(sp.sympify, (alpha, gamma, of_routers)), depth) for depth in (8, 16))
     np.testing.assert_allclose(np.log2(np.abs(fine / coarse)), power, rtol=0, atol=0.06)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha, gamma", [(HALF, HALF), (sp.Integer(1), sp.Integer(0)), (3 * QUARTER, HALF)])
+def test_slopes_of_real_networks_beside_attention_and_a_shared_expert(alpha: sp.Expr, gamma: sp.Expr) -> None:
+    """Of what a step changes in outputs of transformers, which are held against plain arrays elsewhere."""
+    one = tp.Transformer(head_dim=4, positions=3, phi="tanh", mlp=tp.MoE(2, gate="sigmoid", shared=1))
+    draw, depths = np.random.default_rng(5), (4, 8, 16, 32)
+    xs, ys = draw.standard_normal((1, 1, 3, 2)), draw.standard_normal((1, 1, 3))
+    task = tp.Sequences(np.repeat(xs, 2, 0), np.repeat(ys, 2, 0))
+    changes = []
+    for seed in range(16):
+        runs = [tp.train(one, task, tp.SGD(0.01), tp.DepthScaling(alpha, gamma), depth, 64,
+                         method=tp.methods.Dense(seed=seed)).outputs for depth in depths]
+        changes.append([float(np.sqrt(np.mean((run[1] - run[0])**2))) for run in runs])
+    slope, said = Slope.of(depths, changes), tp.classify(alpha, gamma, one).exponents["change of f"]
+    print(f"L^-({alpha}), L^-({gamma}): L^{slope.value:.3f}({slope.error:.3f}), said {said}")
+    slope.off(float(said))
 
 
 @pytest.mark.slow

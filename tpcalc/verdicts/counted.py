@@ -57,6 +57,8 @@ STATES = "states are those of a position behind one or two that are as it is; th
 # And of mixtures of experts.
 GATES = ("gates are linear in logits, which begin at 0, as long as these do not grow beyond order one; routers that "
          "start as 0 stand for those that are drawn")
+DRIVEN = ("routers are driven by what experts have learned, like L^(-gamma), as where the width grows before the "
+          "depth; noise, like n^(-1/2), drives them where it is larger, as where L^(2 gamma) outgrows n")
 GROUPS = "experts of one coordinate stand for all expert_dim that stay as L grows"
 
 
@@ -229,11 +231,11 @@ def with_linear_gates(net: Judged) -> Any:
 
 
 def by_gates(net: Judged) -> tuple[str, ...]:
-    """What is assumed of gates: that they are linear, where a fixed number of experts has them, and that a growing
-    number has them coordinate by coordinate."""
+    """What is assumed of gates: that they are linear, and learning drives them, where a fixed number of experts has
+    them, and that a growing number has them coordinate by coordinate."""
     fixed, wide = (any(one.expert_dim is None for one in net.experts),
                    any((one.expert_dim or 1) > 1 for one in net.experts))
-    return (*[GATES] * fixed, *[GROUPS] * wide)
+    return (*[GATES, DRIVEN] * fixed, *[GROUPS] * wide)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of head
 AS_WRITTEN = ("{}: gates are shares whose sum does not know how many experts act, and as models are written neither do "
               "initial sizes: more active experts make the branch smaller (convention A); the plan's initial sizes "
               "grow like the root of how many act (convention B)")
-ROUTER = ("{}: its learning rate has the power of the depth of hidden matrices, at which it is stable; whether it may "
-          "be larger, where experts are wider than the model is deep, is not known")
+ROUTER = ("{}: its learning rate has the power of the depth of hidden matrices, at which it is stable; at Depth-muP it "
+          "may be larger by the root of the depth where gates are no shares and experts are wide beside the depth")
 FEW = ("{}: learning rates by gradient descent, and eps, go with how many experts there are over how many act, as "
-       "where gradients of all words that an expert acts on add up; where words move it one by one they do not")
+       "where words have a share c in common and experts over active ones are fewer than c times the words of a batch; "
+       "beyond that words move an expert one by one, and there is no such factor")
 UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
 
 
