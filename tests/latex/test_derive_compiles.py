@@ -12,7 +12,8 @@ from tpcalc.reports.pages.latex import compile_pdf, find_tex
 pytestmark = pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")
 LINES = ("", "--derivation", "--phi relu --optimizer adam", "--phi tanh --block mlp", "--net transformer",
          "--phi tanh --alpha 1/2 --gamma 1/2 --derivation", "--phi silu --block glu --derivation",
-         "--phi silu --block glu --optimizer adam --derivation")
+         "--phi silu --block glu --optimizer adam --derivation", "--norm rms --block mlp --derivation",
+         "--phi gelu --norm rms")
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -78,6 +78,16 @@ def test_products_are_broken_where_no_sign_is_left() -> None:
     assert breaking.rows(fraction, 50) == [fraction]  # not within braces
 
 
+def test_sums_above_fraction_lines_come_down() -> None:
+    long = " + ".join("a" * 30 for _ in range(2))
+    lines = breaking.rows(rf"y &= \frac{{{long}}}{{d^{{2}}}} c", 50)
+    assert lines == [r"y &= \frac{1}{d^{2}} \Bigl(" + "a" * 30, r"& \qquad {} + " + "a" * 30 + r"\Bigr) c"]
+    product = breaking.rows(rf"y &= \frac{{b \left({long}\right)}}{{d}}", 50)
+    assert product[0] == r"y &= \frac{1}{d} b \Bigl(" + "a" * 30
+    tall = r"y &= \frac{" + "a" * 60 + "}{d}"
+    assert breaking.rows(tall, 50) == [tall]
+
+
 def test_what_stands_beside_and_between_stays() -> None:
     body = r"y &= " + " + ".join("a" * 30 for _ in range(3)) + r" && \text{by a + b} \\[1ex] z &= 1"
     found = breaking.aligned(body, 50)

@@ -184,6 +184,19 @@ def test_steps_name_long_functions_as_kets_do(capsys: pytest.CaptureFixture[str]
     assert not any(r"\mathbb{E}'\left[\frac" in step["latex"] for step in found["steps"])
 
 
+def test_sums_in_powers_have_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a norm the mean square is written once; steps say what other names stand for where they first have them."""
+    found = json.loads(printed(capsys, "--norm rms --json"))
+    lines = found["recursion"]["latex"].split(" \\\\\n")
+    named = [line for line in lines if line.startswith(r"\mathcal{Q}_{t}^{l} &= ")]
+    assert len(named) == 1 and sum(r"\sqrt{\mathcal{Q}_{t}^{l}}" in line for line in lines) == 2
+    assert not any(r"\sqrt{\Gamma" in line for line in lines)
+    defined = {line.partition(" &= ")[0] for step in found["steps"] for line in step["latex"].split(" \\\\\n")[1:]}
+    written = "".join(step["latex"] for step in found["steps"])
+    used = set(re.findall(r"\\mathcal\{[Q-Z]\}_\{[^}]*\}\^\{[^}]*\}", written))
+    assert used - defined == {r"\mathcal{Q}_{t}^{l}"} and len(defined) > 1
+
+
 def test_signs_stand_before_sums() -> None:
     s, L = sp.Symbol("s", integer=True), sp.Symbol("L", positive=True)
     x = Family(Vector, "x")

@@ -15,7 +15,7 @@ from ..optimizers.spectral import Spectral
 from ..programs.norms import at_infinite_width
 from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
-from .function_names import FunctionNames
+from .part_names import PartNames
 from .kets import Ket
 from ..derivations.printing import latex
 from .outer_products import of_named_vectors
@@ -52,9 +52,9 @@ class KetEquations(Short, Aligned):
     derivation: Derivation
 
     @property
-    def names(self) -> FunctionNames:
-        """Names of long functions of gradients under independent copies."""
-        return FunctionNames(self.setting, [e.value for e in self.equations])
+    def names(self) -> PartNames:
+        """Names of long parts, such as functions of gradients under independent copies."""
+        return PartNames(self.setting, [e.value for e in self.equations])
 
     def latex(self) -> str:
         """The equations as lines of an ``aligned`` environment, with their ranges; long functions of gradients under

@@ -16,6 +16,7 @@ from .coefficients import (Bases, R, Differentiate, Expand, IndependentKets, Nam
                            gamma_coefficient)
 from ..derivations.derivation import Derivation
 from .compact import compact, conventions
+from .part_names import PartNames
 from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
@@ -59,11 +60,18 @@ class RecursionEquations(Short, Aligned):
         found = [(e.target, value, sp.true) for e, value in zip(self.equations, values)]
         return [*found, *conventions(values, self.setting)]
 
+    @property
+    def names(self) -> PartNames:
+        """Names of long parts, such as sums over layers in the powers that norms make."""
+        return PartNames(self.setting, [value for _, value, _ in self.written()])
+
     def latex(self) -> str:
-        """The equations as lines of an ``aligned`` environment."""
-        return " \\\\\n".join(
-            rf"{latex(left)} &= {latex(right)}" + ("" if where == sp.true else rf", \quad {latex(where)}")
-            for left, right, where in self.written())
+        """The equations as lines of an ``aligned`` environment; long sums in powers have names, whose lines stand
+        last."""
+        names = self.names
+        lines = [rf"{latex(left)} &= {latex(names.written(right))}"
+                 + ("" if where == sp.true else rf", \quad {latex(where)}") for left, right, where in self.written()]
+        return " \\\\\n".join([*lines, *names.lines])
 
     def __str__(self) -> str:
         return "\n".join(f"{left} = {right}" + ("" if where == sp.true else f"  ({where})")

@@ -14,8 +14,8 @@ from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import convergence, depth_limit, kets, program, recursion, train
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
-from ..derivations.derivation import as_it_is
 from ..errors import NotCovered
+from ..limits.kets.ket_limit import KetLimitRegion
 from ..studies.convergence import Slope, fit_order
 from .pages.band import band_or_reason
 from .options import ReportOptions, Setup
@@ -45,12 +45,17 @@ class Derived:
     no_limit: str = ""
 
 
-def steps_of(value: KetEquations | RecursionEquations) -> list[Json]:
-    """The recorded steps that led to it; long functions are by the names that ket equations give them."""
-    names = value.names.written if isinstance(value, KetEquations) else as_it_is
-    return [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source,
-             "latex": replace(s, after=names(s.after)).latex()}
-            for s in value.derivation.steps]
+def steps_of(value: KetEquations | RecursionEquations | KetLimitRegion) -> list[Json]:
+    """The recorded steps that led to it. Long parts are by the names that equations give them; a line below the first
+    step that has another one says what its name stands for."""
+    steps = value.derivation.steps
+    names = None if isinstance(value, KetLimitRegion) else value.names.more(step.after for step in steps)
+    found = []
+    for s in steps:
+        shown, lines = (s, []) if names is None else (replace(s, after=names.written(s.after)), names.new_in(s.after))
+        found.append({"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source,
+                      "latex": " \\\\\n".join([shown.latex(), *lines])})
+    return found
 
 
 def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,

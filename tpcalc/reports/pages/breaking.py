@@ -117,7 +117,8 @@ def _factors(piece: str) -> list[str]:
 
 
 def _opened(piece: str) -> str | None:
-    """The piece with its widest outermost brackets of a fixed size, for different lines; None where there are none."""
+    """The piece with its widest outermost brackets of a fixed size, for different lines, or with a sum above a fraction
+    line behind it; None where there is neither."""
     pairs, open_at, level = [], None, 0
     for match in BRACKETS.finditer(piece):
         if match[1]:
@@ -128,12 +129,39 @@ def _opened(piece: str) -> str | None:
             if level == 0 and open_at is not None and _is_outside(piece, open_at.start()):
                 pairs.append((open_at, match))
     if not pairs:
-        return None
+        return _without_fraction(piece)
     left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
     inside = piece[left.end():right.start()]
-    if len(_pieces(inside, lambda token: token in (" + ", " - "))) < 2 and len(_factors(inside)) < 2:
-        return None
+    if len(_terms(inside)) < 2 and len(_factors(inside)) < 2:
+        return _without_fraction(piece)
     return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
+
+
+def _without_fraction(piece: str) -> str | None:
+    """The piece with the sum above its widest fraction line behind the fraction; None where there is no sum above."""
+    found: list[tuple[float, str]] = []
+    for match in re.finditer(r"\\frac(?=\{)", piece):
+        above = _braced(piece, match.end())
+        below = _braced(piece, match.end() + len(above))
+        inside, rest = above[1:-1], piece[match.end() + len(above + below):]
+        if _is_outside(piece, match.start()) and (_opened(inside) is not None or len(_terms(inside)) > 1):
+            product = inside if len(_terms(inside)) == 1 else rf"\left({inside}\right)"
+            found.append((width(inside), rf"{piece[:match.start()]}\frac{{1}}{below} {product}{rest}"))
+    return max(found)[1] if found else None
+
+
+def _terms(text: str) -> list[tuple[str, str]]:
+    return _pieces(text, lambda token: token in (" + ", " - "))
+
+
+def _braced(text: str, start: int) -> str:
+    """What stands in braces from a place on, with them."""
+    level = 0
+    for match in re.compile(r"\\.|[{}]").finditer(text, start):
+        level += {"{": 1, "}": -1}.get(match.group(), 0)
+        if level == 0 and match.group() == "}":
+            return text[start:match.end()]
+    return text[start:]
 
 
 def _is_outside(piece: str, at: int) -> bool:
