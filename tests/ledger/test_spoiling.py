@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from support.entries import LEFT, RIGHT, A, B, entry as made, measured, proof
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, MeasuredNumber, Proof, Slip, Witness
 from tpcalc.ledger import check, check_entry, entries, entry
-from tpcalc.ledger.spoiling import counts_of_read, read_corrections, read_equations, read_ledger, spoiled, spoils
+from tpcalc.ledger.spoiling import (_attribute_of, counts_of_read, read_corrections, read_equations, read_ledger,
+                                    spoiled, spoils)
 from tpcalc.reports import cli
 
 f, g = sp.Function("f"), sp.Function("g")
@@ -141,6 +143,25 @@ def test_corrected_forms_are_spoiled_too() -> None:
     assert not typed.is_read and typed.spoils == () and "nothing to spoil" in str(typed)
     assert not unread.is_read and unread.missed == ("a sign", "a factor of 2", "an exponent")
     assert LONE.value == A + B and SQUARE.value == RIGHT
+
+
+def test_each_equation_is_spoiled_by_itself() -> None:
+    for equations, expected in (((SQUARE, LONE), [True, False]), ((LONE, SQUARE, LONE), [False, True, False])):
+        one = replace(made("p/two", evidence=reading), statement=lambda equations=equations: Equations(equations))
+        assert [each.is_read for each in read_equations(one)] == expected
+
+
+def test_numbers_may_be_off_by_the_tolerance_and_no_more() -> None:
+    tolerance = proof().tolerance
+    assert check_entry(made(derive=lambda: proof(difference=tolerance))).failures == ()
+    assert check_entry(made(derive=lambda: proof(difference=1.01 * tolerance))).failures
+
+
+def test_a_condition_is_spoiled_where_it_is_what_is_said() -> None:
+    """An equation's own condition is words; an equivalence has one that is its side."""
+    assert _attribute_of(SimpleNamespace(condition=sp.Ge(A, B))) == ("condition", sp.Ge(A, B))
+    assert _attribute_of(SimpleNamespace(condition="", exactly=A)) == ("exactly", A)
+    assert _attribute_of(SimpleNamespace(value=A, condition="")) == ("value", A) and _attribute_of(1) == ("", None)
 
 
 FAULTS = [("tpcalc/muon_on_gram_matrices", 0, lambda value: value.base ** sp.Rational(3, 2)),
