@@ -82,9 +82,9 @@ def test_against_numpy(kind: type, lr: float, direction: Direction) -> None:
     assert run.outputs.ravel() == pytest.approx(outputs, abs=1e-13)
     assert "norms of W1" in repr(run.sphere) and run.sphere is not None and set(run.sphere.norms) == {"W1", "W2"}
     for which, name in enumerate(("W1", "W2")):
-        assert run.sphere.norms[name] == pytest.approx(norms[:, which], abs=1e-13)
+        assert run.sphere.norms[name] == pytest.approx(norms[:, which], abs=1e-14)
         assert run.sphere.rho[name] * np.cumprod(np.vstack([np.ones(LAYERS), norms[:-1, which]]), axis=0) == (
-            pytest.approx(np.ones((STEPS, LAYERS)), abs=1e-13))
+            pytest.approx(np.ones((STEPS, LAYERS)), abs=1e-14))
     free = tp.train(net, TASK, kind(lr), SCALE, depth=LAYERS, width=24, method="dense", seed=3)
     assert np.abs(free.outputs - run.outputs).max() > 1e-4 and free.sphere is None
 
@@ -106,7 +106,7 @@ def test_rho_is_a_number_from_gram_matrices(seed: int, lr: float, rank: int) -> 
         ratios.append(radius / np.linalg.norm(whole))
         whole *= ratios[-1]
         rho, w, known = rho / size, [c / size for c in (*w, lr)], [*known, u]
-        assert size * ratios[-1] == pytest.approx(1, abs=1e-13)
+        assert size * ratios[-1] == pytest.approx(1, abs=1e-14)
         assert rho * start - sum(c * one for c, one in zip(w, known)) == pytest.approx(whole, abs=1e-13)
 
 
