@@ -10,7 +10,7 @@ import pytest
 
 import tpcalc as tp
 from support.plain.wide_loops import WideLoop
-from support.slopes import Slope
+from support.slopes_of_depth import Slope
 
 SIZES, SEEDS, RATE = (4, 8, 16, 32), 6, 0.05
 NETS = {("tanh", False): tp.ResNet("tanh", "mlp"), ("relu", True): tp.ResNet("relu", "mlp", norm="rms"),

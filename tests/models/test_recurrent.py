@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.plain.residual import Arrays, PlainResidual
-from support.slopes import Slope
+from support.slopes_of_depth import Slope
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.nest import lowered_order
 from tpcalc.theory import HeadSum, MatVec

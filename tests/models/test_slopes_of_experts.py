@@ -12,7 +12,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.plain.wide_experts import NAMES, WideExperts, numerical_gradient
-from support.slopes import Slope
+from support.slopes_of_depth import Slope
 from tpcalc.groups.names import LayerCount
 from tpcalc.groups.plan import PlanEntry, plan_of_roles
 from tpcalc.groups.roles import FREE, SHARES, Parameter, ParameterGrowth, Roles

@@ -172,6 +172,19 @@ def test_weights_of_experts_that_are_not_read_are_refused() -> None:
     assert factors("adamw", dict(m=2), block=ByHand)["W2"]["lr"] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("grown", [dict(n=2), dict(E=2), dict(k=2), dict(depth=2)], ids=str)
+def test_stacks_that_vectors_gather_are_refused(grown: dict[str, int]) -> None:
+    class Gathered(MoE):
+        def forward(self, x: Tensor) -> Tensor:
+            rows = x.reshape(-1, x.shape[-1])
+            weight, which = self.chosen(rows)
+            hidden = F.silu(torch.einsum("bkmn,bn->bkm", self.up[which], rows))
+            return (torch.einsum("bknm,bkm->bkn", self.down[which], hidden) * weight[..., None]).sum(1).view(x.shape)
+
+    with pytest.raises(tp.NotCovered, match="up: got matrices that are gathered by what layers.0.router.weight chose"):
+        factors("adamw", grown, block=Gathered)
+
+
 def test_the_largest_is_chosen_where_it_is_said_which_one_it_is() -> None:
     class Largest(MoE):
         def chosen(self, x: Tensor) -> tuple[Tensor, Tensor]:

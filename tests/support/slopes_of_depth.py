@@ -1,4 +1,4 @@
-"""Powers of the depth in stored sizes, and whether a verdict says them."""
+"""Powers of the depth, and of others, in sizes that are measured, and whether a verdict says them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-SLACK, ERRORS = 0.1, 3
+SLACK, ERRORS, BOUND = 0.1, 3, 0.1
 UNKNOWN = 0.3   # what corrects a size at the first depth is 0 +- this, in its logarithm
 AT_START = ("x at initialization", "h at initialization")
 COMPARED = (*AT_START, "change of f", "change of x", "change of h", "update of h")
@@ -96,3 +96,26 @@ def compared(row: Mapping[str, Any], exponents: Mapping[str, Any], bounds: froze
     starts = all(np.isfinite(float(exponents[name])) for name in AT_START)
     return [Compared(name, float(exponents[name]), powers[name], name in bounds)
             for name in (COMPARED if starts else AT_START) if name in exponents]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """value: of logarithms, beside a correction of the order of one over the size; error: one standard deviation, from
+    what seeds differ by and from what is not seen of the correction."""
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...], values: list[list[float]]) -> Slope:
+        logs, grown = np.log(np.abs(values)), np.array(sizes) / sizes[0]
+        logs -= logs.mean(axis=1, keepdims=True)  # a seed's level is no part of its slope
+        errors = np.maximum(logs.std(axis=0, ddof=1) / len(logs)**0.5, 0.005)
+        columns = np.stack([np.log(grown), np.ones(len(grown)), 1 / grown], axis=1) / errors[:, None]
+        inverse = np.linalg.inv(columns.T @ columns + np.diag([0.0, 0.0, 4.0]))  # a correction of 0 +- 1/2
+        return cls(float((inverse @ columns.T @ (logs.mean(axis=0) / errors))[0]), float(inverse[0, 0]**0.5))
+
+    def off(self, power: float) -> float:
+        """By how much it is another one; fails beyond the bound and two errors."""
+        assert abs(self.value - power) < max(BOUND, 2 * self.error), (self, power)
+        return abs(self.value - power)

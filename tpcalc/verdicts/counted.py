@@ -14,6 +14,7 @@ from ..errors import NotCovered
 from ..scaling import Scaling
 from ..optimizers import SGD
 from ..models import MoE, ResNet, Transformer
+from ..programs.alike_positions import require_terms_that_stay
 from ..programs.blocks import EARLIER, Block, Branch, block_name
 from ..training.builders import counted_training
 from ..training.carried import carried
@@ -27,7 +28,6 @@ from ..programs.mask import require_no_choice
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..optimizers.updates import Optimizer
-from .alike_positions import require_terms_that_stay
 
 Judged = Network
 # Vectors that stand-ins have, and networks do not: the sum of scores of a row, q and k over root mean squares, and what
@@ -163,7 +163,7 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
         raise NotCovered(f"positions: got {net.positions}; alone, a position reads itself whatever its scores, "
                          f"expected for a verdict is at least {TWO}")
     if net.states_of_block:
-        require_terms_that_stay(net)
+        require_terms_that_stay(f"net: got {short(net)}", net.statements)
     if isinstance(net.attention, Convolution) and net.mlp is not None:
         raise NotCovered(f"mlp: got {block_name(net.mlp)} with a convolution; expected for a verdict is None")
     if net.at_one_position is not None:

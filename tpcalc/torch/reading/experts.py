@@ -152,6 +152,7 @@ def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNet
     there, notes = {} if other is None else choices(other), list[str]()
     twins = {one: name for name, one in names.items()}
     of = {**stacks(network, routers), **routers}
+    require_stacks_as_a_whole(network, routers)
     require_weights_that_are_read(network, of, growth)
     found = []
     for role in roles:
@@ -182,6 +183,18 @@ def with_experts(roles: list[Role], network: RecordedNetwork, other: RecordedNet
         kind = "router" if role.name in routers else "expert"
         found.append(replace(role, kind=kind, experts=experts, active=active, gates=gates))
     return found, notes
+
+
+def require_stacks_as_a_whole(network: RecordedNetwork, routers: Mapping[str, Choice]) -> None:
+    """Raise ``NotCovered`` for stacks of which every vector gathers the matrices that it chose."""
+    shapes = network.tape.shapes
+    counts = {(network.place(one.use), shapes[one.router][one.axis]): one.router for one in routers.values()}
+    for use in network.uses:
+        shape = shapes[use.parameter]
+        router = counts.get((network.place(use), shape[0])) if use.how == "gather" and len(shape) == 3 else None
+        if router is not None:
+            raise NotCovered(f"{use.parameter}: got matrices that are gathered by what {router} chose, a product a "
+                             "vector; expected products of whole stacks, or of each expert with its vectors")
 
 
 def require_weights_that_are_read(network: RecordedNetwork, of: Mapping[str, Choice], growth: Mapping[str, Growth]
