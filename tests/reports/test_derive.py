@@ -131,6 +131,14 @@ def test_bad_input_is_one_line(line: str, said: str, capsys: pytest.CaptureFixtu
     assert error.count("\n") == 1 and said in error
 
 
+def test_momentum_and_decay_are_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:
+    found = parts(capsys, "--momentum 0.9 --weight-decay 0.1")
+    written = tp.program(tp.ResNet(), tp.SGD(1.0, momentum=0.9, weight_decay=0.1), tp.DepthScaling(*SYMBOLS))
+    assert found["kets"]["text"] == str(tp.kets(written)) and "9*" in found["program"]["text"]
+    assert cli.main(["derive", "--optimizer", "signsgd", "--momentum", "0.9"]) == 2
+    assert "--momentum: got 9/10 with --optimizer signsgd" in capsys.readouterr().err
+
+
 def test_every_letter_of_a_formula_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """In the list behind the formula, or of a formula before, or on the left of an equation."""
     for line in ("", "--phi tanh --block mlp", "--phi relu --optimizer adam"):

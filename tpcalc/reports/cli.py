@@ -127,6 +127,8 @@ def _derive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--positions", type=positive, metavar="P", help="positions of a transformer (2 if not given)")
     parser.add_argument("--head-dim", type=positive, metavar="D", help="coordinates of its heads (1 if not given)")
     _optimizer(parser)
+    parser.add_argument("--momentum", type=exact_number, metavar="M", help="of an optimizer that has one")
+    parser.add_argument("--weight-decay", type=exact_number, metavar="W", help="of an optimizer that has one")
     parser.set_defaults(**dict.fromkeys(("net", "phi", "block", "lr", "optimizer")))  # to tell what is given
     parser.add_argument("--derivation", action="store_true", help="print the recorded steps too")
     _form(parser).add_argument("--fragment", action="store_true", help="print the equations alone as LaTeX, each in an "

@@ -34,7 +34,8 @@ from .store import print_json
 SETTINGS = dict(zip(("beta1", "beta2", "eps"), sp.symbols("beta_1 beta_2 epsilon", positive=True)))
 OF_BOTH = ("phi", "norm")  # options of networks of both kinds, and of each alone
 OWN = {"resnet": ("block", "matrices"), "transformer": ("positions", "head_dim")}
-OF_TRAININGS = ("net", *OF_BOTH, *OWN["resnet"], *OWN["transformer"], "alpha", "gamma", "lr", "optimizer")
+MEMORY = ("momentum", "weight_decay")
+OF_TRAININGS = ("net", *OF_BOTH, *OWN["resnet"], *OWN["transformer"], "alpha", "gamma", "lr", "optimizer", *MEMORY)
 COLUMN = 56.0  # letters of a line of an article
 SCALING = ((r"\alpha", r"\gamma"), r"exponents of the depth: branches are multiplied by $L^{-\alpha}$, updates are of "
            r"size $L^{-\gamma}$")
@@ -214,7 +215,9 @@ def _optimizer(args: argparse.Namespace) -> Any:
     kind = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)]
     settings = {one.name for one in fields(kind)}
     rate = args.lr[0] if len(args.lr) == 1 else args.lr
-    return kind(rate, **{name: symbol for name, symbol in SETTINGS.items() if name in settings})
+    _refuse(args, set(MEMORY) - settings, f"with --optimizer {args.optimizer}")
+    given = {name: float(value) for name in MEMORY if (value := getattr(args, name)) is not None}
+    return kind(rate, **given, **{name: symbol for name, symbol in SETTINGS.items() if name in settings})
 
 
 def _training(args: argparse.Namespace, net: ResNet | Transformer, opt: Any) -> Program:
