@@ -85,9 +85,9 @@ def _members(setting: Setting, met: list[sp.Basic]) -> Iterator[Meaning]:
     for matrix in {m.name: m for m in targets if isinstance(m, Matrix)}.values():
         steps = (setting.time,), (setting.time, setting.past)
         remembered = [family(matrix)[at] for family, at in zip((initial_weight_factor_of, update_response_of), steps)]
-        if met_here := tuple(latex(one) for one in remembered if one.name in names):
-            yield met_here, (f"the factors with which the initial matrix and the outer products of step "
-                         f"${setting.past}$ stand in ${latex(matrix.at())}$ at step ${setting.time}$")
+        if factors := tuple(latex(one) for one in remembered if one.name in names):
+            yield factors, (f"the factors with which the initial matrix and the outer products of step "
+                            f"${setting.past}$ stand in ${latex(matrix.at())}$ at step ${setting.time}$")
     forward = {v.name: v.at() for v in setting.families}
     named = [name for name in forward if name in names and _is_gradient(forward, name)]
     if gradients := [forward[name] for name in named]:
