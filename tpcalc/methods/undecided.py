@@ -7,6 +7,7 @@ from .._checks import short
 from ..errors import NotCovered
 from ..optimizers.sign_ambiguity import depends_on_sign
 from ..optimizers.updates import kind_of_updates, unclipped
+from ..programs.language import Mean
 from ..programs.mask import require_no_choice, require_no_ties
 from ..programs.tails import require_light_tails
 from ..training.problem import Problem
@@ -23,7 +24,8 @@ def require_decided(problem: Problem) -> None:
     what = f"net: got {short(net)}"
     require_no_choice(what, net.statements, of_vectors=problem.layers is None)
     require_no_ties(what, net.statements, net.readouts_of_block)
-    require_light_tails(what, net.statements)
+    if any(one.value.has(Mean) for one in net.statements):
+        require_light_tails(what, net.statements)
     if not net.readouts_of_block or kind_of_updates(opt) == "linear":
         return
     if depends_on_sign(opt, FLUCTUATION) > FELT:

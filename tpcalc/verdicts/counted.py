@@ -14,7 +14,6 @@ from ..errors import NotCovered
 from ..scaling import Scaling
 from ..optimizers import SGD
 from ..models import MoE, ResNet, Transformer
-from ..programs.alike_positions import require_terms_that_stay
 from ..programs.blocks import EARLIER, Block, Branch, block_name
 from ..training.builders import counted_training
 from ..training.carried import carried
@@ -27,6 +26,7 @@ from ..programs.language import MatVec, Mean
 from ..programs.mask import require_no_choice
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
+from ..programs.vanishing import require_terms_that_stay
 from ..optimizers.updates import Optimizer
 
 Judged = Network
