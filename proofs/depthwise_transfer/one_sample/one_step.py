@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import mpmath
 import numpy as np
@@ -56,17 +56,19 @@ def _slope_of_the_kernel(steps: Derivation, found: dict[sp.Expr, sp.Expr], slope
     return steps.apply(insert({f(TAU): found[f(TAU)] for f in (H0, G0, P)}), left, value)
 
 
-def equation(target: sp.Expr) -> Equation:
-    return Equation(target, derivation()[1][target])
-
-
 def statement() -> Equations:
-    return Equations(tuple(map(equation, (H0(TAU), G0(TAU), P(TAU), F1, H1(TAU).diff(TAU), H1(TAU) - H0(TAU),
-                                          G1(TAU) - G0(TAU)))))
+    found = derivation()[1]
+    return Equations(tuple(Equation(target, found[target]) for target in (
+        H0(TAU), G0(TAU), P(TAU), F1, H1(TAU).diff(TAU), H1(TAU) - H0(TAU), G1(TAU) - G0(TAU))))
+
+
+def stated(target: sp.Expr) -> sp.Expr:
+    """What the statement says that it is."""
+    return next(one.value for one in statement().equations if one.target == target)
 
 
 def number(target: sp.Expr, tau: float, eta: float, y: float, u: float = 0.0) -> float:
-    return float(derivation()[1][target].subs({ETA: eta, Y: y, U: u}).subs(TAU, tau))
+    return float(stated(target).subs({ETA: eta, Y: y, U: u}).subs(TAU, tau))
 
 
 def _numbers(rng: np.random.Generator) -> float:
@@ -92,7 +94,7 @@ def _trained_read_in(rng: np.random.Generator) -> float:
         ours = change.subs({U: 1, ETA: eta, Y: y, Q_: 1 + sp.Rational(1, depth), L_: depth, LAYER: l})
         now, then = x[f"x[1, {l}]"], x[f"x[0, {l}]"]
         worst = max(worst, relative(float(ours), float(run.bracket(now, now) - run.bracket(then, then))))
-    limit = derivation()[1][H1(TAU) - H0(TAU)]
+    limit = stated(H1(TAU) - H0(TAU))
     with mpmath.workdps(60):
         many, tau, exact = mpmath.mpf(10)**14, mpmath.mpf("0.7"), (mpmath.mpf("0.6"), mpmath.mpf("0.5"))
         layers = sp.lambdify((U, ETA, Y, Q_, L_, LAYER), change, "mpmath")(*exact, 1, 1 + 1 / many, many, tau * many)
@@ -128,7 +130,7 @@ def slope_witness() -> Witness:
     before, _, _, change, _ = trained(RATE, TARGET, tp.oo, times)
     curve = np.polynomial.Chebyshev.fit(times, before + change, 16, domain=[0, 1])
     half, learnt = float(curve(0.5)), (0.5**2 + 0.5) * 2 * (RATE * TARGET)**2 * math.e
-    corrected = derivation()[1][H1(TAU).diff(TAU)].subs({U: 0, ETA: RATE, Y: TARGET}).subs(H1(TAU), half)
+    corrected = stated(H1(TAU).diff(TAU)).subs({U: 0, ETA: RATE, Y: TARGET}).subs(H1(TAU), half)
     return Witness("the slope of H_1 at layer time 1/2", float(curve.deriv()(0.5)), 1e-8,
                    half + learnt * printed_gradient_kernel(0.5), float(corrected.subs(TAU, 0.5)))
 
@@ -139,8 +141,9 @@ def change_witness(printed: Callable[[float, float, float], float], case: str) -
                    number(H1(TAU) - H0(TAU), 1.0, RATE, TARGET))
 
 
-def _corrected(target: sp.Expr, u: Any = 0) -> str:
-    return line(target, derivation()[1][target].subs(U, u))
+def _corrected(target: sp.Expr) -> str:
+    """The paper's read-in is frozen."""
+    return line(target, stated(target).subs(U, 0))
 
 
 BRACKET = (r"\left[\tfrac{1}{3}\tau^3 + \tfrac{1}{2}\tau^2 + (1 + e^{-1})\left(\tau^2 e^{\tau} - \tau e^{\tau} + "
