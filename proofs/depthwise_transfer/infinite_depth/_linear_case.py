@@ -9,10 +9,11 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
+from tpcalc.ledger import Equation
 
 from ..._letters import Letters
 from .._fields import Slope
-from ._stochastic_equations import Mirrored, c, ddphi, dphi, g, h, phi, s, t, tau
+from ._stochastic_equations import c, ddphi, dphi, g, h, phi, s, t, tau
 
 MU0, ETA0, TAU, DEPTH = 0.7, 0.8, 0.4, 6
 C = MU0 * ETA0
@@ -78,10 +79,10 @@ class Case:
         table = self.H if not isinstance(first, g) else self.G if isinstance(second, g) else self.gh
         return rest * table[reading.of(first.args[0]), reading.of(second.args[0])]
 
-    def slope_by(self, equation: Mirrored) -> np.ndarray:
+    def slope_by(self, equation: Equation) -> np.ndarray:
         """The right side of an equation of kernels, (t, s)."""
-        whole, here = equation.own + equation.twice + equation.mirror, self.reading
-        return self.table(lambda a, b: here.at({t: a, s: b}).of(whole))
+        here = self.reading
+        return self.table(lambda a, b: here.at({t: a, s: b}).of(equation.value))
 
 
 @lru_cache(maxsize=None)

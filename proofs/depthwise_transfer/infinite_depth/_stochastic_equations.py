@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import sympy as sp
 
 from tpcalc.ledger import Equation, Equations
@@ -43,27 +41,10 @@ OUTPUT = Pair(f(t, 1), sp.Symbol("eta_0") * _sum(A(t, s, 1)))
 ANSWERS = (RESPONSES, Pair(B(t, s, tau), Average(Slope(g(t, tau), u(s, tau))) / c))
 EQUATIONS = Equations((FORWARD, BACKWARD, *DRIFTS, *KERNELS, *ANSWERS, OUTPUT))
 
-MIRROR = sp.Function("mirror")(t, s)
 
-
-@dataclass(frozen=True)
-class Mirrored:
+def mirrored(target: sp.Expr, own: sp.Expr, twice: sp.Expr) -> Pair:
     """An equation of a kernel (t, s): terms of their own, and others that come again with t and s exchanged."""
-
-    target: sp.Expr
-    own: sp.Expr
-    twice: sp.Expr
-
-    @property
-    def value(self) -> sp.Expr:
-        return self.own + self.twice + MIRROR
-
-    @property
-    def mirror(self) -> sp.Expr:
-        return self.twice.xreplace({t: s, s: t})
-
-    def without(self, *terms: sp.Expr) -> "Mirrored":
-        return replace(self, twice=self.twice.xreplace(dict.fromkeys(terms, sp.Integer(0))))
+    return Pair(target, own + twice + twice.xreplace({t: s, s: t}))
 
 
 _last = sp.Max(t, s)   # sums over all steps that are there
@@ -71,14 +52,15 @@ _ito = _sum(_sum(Phi(r_, v, tau) * Average(Slope(phi(t, tau) * phi(s, tau), h(r_
             _last) / 2
 _bent = Slope(dphi(t, tau) * phi(s, tau), h(r_, tau))
 _early = _sum(_sum(Phi(t, v, tau) * Average(_bent * J(r_, v, tau)), r_, _last), v, _last)
-KERNEL_SLOPE = Mirrored(Phi(t, s, tau).diff(tau), _ito, c * _sum(Ch(t, v, tau) * Average(
-    g(v, tau) * dphi(t, tau) * phi(s, tau)), v) + _early)
+_pushed = c * _sum(Ch(t, v, tau) * Average(g(v, tau) * dphi(t, tau) * phi(s, tau)), v)
 _late = _sum(G(t, v, tau) * Average(dphi(t, tau) * R(s, v, tau)), v, s)
-GRADIENT_SLOPE = Mirrored(G(t, s, tau).diff(tau), -Average(dphi(t, tau) * dphi(s, tau)) * G(t, s, tau), -c * _sum(
-    Cg(t, v, tau) * Average(dphi(t, tau) * phi(v, tau) * g(s, tau)), v, t) - _late)
-ADAPTED = KERNEL_SLOPE.without(_early)   # as (64) and (65) are printed, the latter with fields in each other's places
-SWAPPED = replace(GRADIENT_SLOPE.without(_late), twice=GRADIENT_SLOPE.without(_late).twice.xreplace(
-    {phi(v, tau): phi(s, tau), g(s, tau): g(v, tau)}))
+_own = -Average(dphi(t, tau) * dphi(s, tau)) * G(t, s, tau)
+_pulled = -c * _sum(Cg(t, v, tau) * Average(dphi(t, tau) * phi(v, tau) * g(s, tau)), v, t)
+KERNEL_SLOPE = mirrored(Phi(t, s, tau).diff(tau), _ito, _pushed + _early)
+GRADIENT_SLOPE = mirrored(G(t, s, tau).diff(tau), _own, _pulled - _late)
+# as (64) and (65) are printed, the latter with fields in each other's places
+ADAPTED = mirrored(KERNEL_SLOPE.target, _ito, _pushed)
+SWAPPED = mirrored(GRADIENT_SLOPE.target, _own, _pulled.xreplace({phi(v, tau): phi(s, tau), g(s, tau): g(v, tau)}))
 DRIFT = Pair(h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(_sum(
     Ch(t, s, k) * g(s, k + 1)), (k, 1, ell - 1)))
 H_KERNEL = Pair(H(t, s, tau), Average(h(t, tau) * h(s, tau)))

@@ -9,8 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Erratum, Evidence, MeasuredNumber, Slip, Witness
-from tpcalc.ledger.entry import line
+from tpcalc.ledger import Entry, Equation, Erratum, Evidence, MeasuredNumber, Slip, Witness
 
 from ..._letters import Letters
 from .._fields import Slope
@@ -18,7 +17,7 @@ from ._directions import Direction, bases, left_less_right
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
 from ._stochastic_equations import (ADAPTED, ANSWERS, BACKWARD, DRIFT, DRIFTS, EQUATIONS, FINITE_RESPONSE, FORWARD,
                                     GRADIENT_SLOPE, H_KERNEL, KERNEL_SLOPE, KERNELS, LAST_OUTPUT, OUTPUT, RESPONSES,
-                                    SWAPPED, Ch, Delta, Mirrored, c, ell, g, s, sigma, t, tau, u)
+                                    SWAPPED, Ch, Delta, c, ell, g, s, sigma, t, tau, u)
 
 WIDTH, LAYERS, SEEDS, RATE = 512, 6, 48, 2.0
 
@@ -110,7 +109,7 @@ def printed() -> tuple[MeasuredNumber, ...]:
                  for name, value in zip(names, found.values()))
 
 
-def slope_witness(name: str, printed: Mirrored) -> Witness:
+def slope_witness(name: str, printed: Equation) -> Witness:
     found, location = case(), (2, 1)
     right, wrong = (float(found.slope_by(one)[location]) for one in (SLOPES[name], printed))
     return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[location]), 1e-7, wrong, right)
@@ -149,16 +148,21 @@ def start_witness() -> Witness:
 
 
 def drift_witness() -> Witness:
-    """What h_1 owes to the read-out w, which is g_0 at every node but for noise."""
+    """What h_1 owes to the embedding, to the read-out, which is g_0 at every node but for noise, and to a source."""
     run, found = finite()
+    chi = (run.outputs - run.task.targets).ravel()
+    along = [Direction(run, chi, base, block=2) for base in ("U", "V", (0, 1))]
+    tables: dict[str, Value] = {name: lambda step, node, name=name: sum(one.tables[name](step, node) for one in along)
+                                for name in "hgu"}
     Phi, A = found.Phi[:, :, 0, :, 0], found.A[:, :, 0, :, 0]
     here = Letters({
         "Ch": lambda a, b, node: Phi[node - 1, a, b] * found.Delta[b, 0] + A[node - 1, a, b],
-        r"\Delta": lambda a: found.Delta[a, 0], "g": lambda *_: 1.0, "h": lambda *_: 0.0, "u": lambda *_: 0.0},
+        r"\Delta": lambda a: found.Delta[a, 0], **tables},
         {c: C, t: 1, ell: DEPTH + 1, sp.Symbol("L"): DEPTH})
     again = DRIFT.value.replace(Ch, lambda *of: Ch(*of) * Delta[of[1]])
     right, printed = (float(here.of(value)) for value in (DRIFT.value, again))
-    return Witness(f"dh_1/dw behind {DEPTH} blocks, linear", run.gamma(1, -1, 0, 1, 1.0, 1.0), 1e-8, printed, right)
+    return Witness(f"h_1 behind {DEPTH} blocks, linear, along the embedding, the read-out and a source together",
+                   float(here.of(DRIFT.target)), 1e-8, printed, right)
 
 
 def response_witness() -> Witness:
@@ -176,10 +180,9 @@ def _first_response(found: Case) -> float:
 
 
 def covariance_witness() -> Witness:
-    truth = TASK.inputs[0, 0, 0] * TASK.inputs[1, 0, 0] * np.exp(TAU)
-    here = case().reading.at({t: 1, s: 0})
+    here = by_solver().at({t: 3, s: 2})
     right, printed = (float(here.of(value)) for value in (H_KERNEL.value, H_KERNEL.value.xreplace({s: t})))
-    return Witness(f"H_10 at layer time {TAU}, linear", float(truth), 1e-9, printed, right)
+    return Witness(f"H_32 at layer time {TAU}, linear", float(case().H[3, 2]), 1e-9, printed, right)
 
 
 @lru_cache(maxsize=None)
@@ -235,11 +238,11 @@ ENTRY = Entry(
                 r"\partial_\tau \Phi_{ts} &= \tfrac{1}{2} \sum_{t's'} \Phi_{t's'} \langle \partial_{h_{t'}} "
                 r"\partial_{h_{s'}} [\phi(h_t) \phi(h_s)] \rangle + c \sum_{t'} C_{h, tt'} \langle g_{t'} "
                 r"\dot\phi(h_t) \phi(h_s) \rangle + (t \leftrightarrow s)",
-                lambda: line(KERNEL_SLOPE.target, KERNEL_SLOPE.value), lambda: slope_witness("H", ADAPTED)),
+                KERNEL_SLOPE.latex, lambda: slope_witness("H", ADAPTED)),
         Erratum(Slip.FALSE, "(65): factors swapped between the fields, and no terms from $g$ anticipating its noise",
                 r"\partial_\tau G_{ts} &= -\langle \dot\phi(h_t) \dot\phi(h_s) \rangle G_{ts} - c \sum_{t'} C_{g, tt'} "
                 r"\langle \dot\phi(h_t) \phi(h_s) g_{t'} \rangle - \ldots",
-                lambda: line(GRADIENT_SLOPE.target, GRADIENT_SLOPE.value), lambda: slope_witness("G", SWAPPED)),
+                GRADIENT_SLOPE.latex, lambda: slope_witness("G", SWAPPED)),
         Erratum(Slip.MISPRINT, "(69): the last integral runs from 0 to $\\tau$; (60) has its limits right",
                 r"g(\tau) &= g(1) + \int_\tau^1 \dot\phi(h) dr + c \int_0^\tau d\tau' \dot\phi(h) \sum_s C_g "
                 r"\phi(h_s)",
