@@ -1,4 +1,4 @@
-"""The same in blocks of two matrices: what is left of the inner one's updates where the backward pass has its own?"""
+"""Blocks of two matrices: what is left of the inner one's updates where the backward pass has its own?"""
 
 from __future__ import annotations
 

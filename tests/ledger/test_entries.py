@@ -77,6 +77,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
                      "linear_equations": {"misprinted"}, "continuum": {"misprinted"}, "within_blocks": {"misprinted"},
                      "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"},
                      "differentials_in_depth": {"incomplete"}, "reused_weights": {"false"},
+                     "reused_in_blocks_of_two": {"false"},
                      "inner_matrices": {"incomplete"}}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",

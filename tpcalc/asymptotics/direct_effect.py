@@ -77,7 +77,7 @@ class DirectEffect:
 
 
 class EffectOnOutputs(DirectEffect):
-    """Of changes on outputs, which read vectors that do not change."""
+    """What changes do to outputs, which read vectors that do not change."""
 
     def of(self, key: Unknown, seen: frozenset[Unknown] = frozenset()) -> Parts:
         if key.sort == CHANGE:

@@ -112,7 +112,7 @@ def _by_itself(entry: Entry, own: Any, seed: int, number: int) -> tuple[list[tup
 
 
 def _by_the_statement(entry: Entry, erratum: Erratum, seed: int) -> list[tuple[str, bool]]:
-    """Of the first equation of the statement that a corrected form is read off: was it noticed that it is spoiled?"""
+    """Was it noticed that the first equation of the statement is spoiled, which a corrected form is read off?"""
     right = erratum.corrected()
     for number, one in enumerate(getattr(entry.statement(), "equations", ())):
         attribute, side = _attribute_of(one)

@@ -183,7 +183,7 @@ class Reader:
         return self.known_at_first(size_of_parts(self.direct_at_first.of(Unknown(CHANGE, self.step, self.stream))))
 
     def outputs_at_first(self) -> Exponent:
-        """The same, on outputs."""
+        """What changes do to outputs."""
         effect = EffectOnOutputs(self.solution, untouched=True)
         return self.known_at_first(larger(size_of_parts(effect.of(Unknown(SCALAR, self.step, name)))
                                           for name in self.reading.outputs))

@@ -116,7 +116,7 @@ def pass_of(label: sp.Expr) -> Callable[[Steps], int]:
 
 
 def pass_of_member(indices: tuple[sp.Expr, ...]) -> Callable[[Steps], int]:
-    """The same, of a stream's or an inner vector's indices, the last of which is layer time."""
+    """A pass, told by a stream's or an inner vector's indices, the last of which is layer time."""
     return pass_of(sp.Tuple(*indices[:-1]))
 
 
