@@ -62,7 +62,8 @@ def assert_within_standard_errors(width: int, seeds: int) -> None:
         assert np.max(np.abs(z)) < largest
 
 
-@pytest.mark.parametrize("width, seeds", [(256, 40), pytest.param(1024, 24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width, seeds", [(128, 24), pytest.param(256, 40, marks=pytest.mark.nightly),
+                                          pytest.param(1024, 24, marks=pytest.mark.slow)])
 def test_dense_networks_agree_with_infinite_width_within_standard_errors(width: int, seeds: int) -> None:
     assert_within_standard_errors(width, seeds)
 

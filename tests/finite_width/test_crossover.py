@@ -10,6 +10,7 @@ import pytest
 from scipy.special import erf
 
 import tpcalc as tp
+from support.nightly import few
 from tpcalc.finite_width.half_circle import arcs_of, gaussians, mean_over
 
 SCALE = tp.DepthScaling()
@@ -28,7 +29,7 @@ def growth(depth: Any) -> float:
     return float(np.e if depth is tp.oo else (1 + 1 / depth) ** depth)
 
 
-@pytest.mark.parametrize("depth", [1, 4, tp.oo])
+@pytest.mark.parametrize("depth", few([1, 4, tp.oo], 1, 4))
 def test_linear_networks_follow_the_law_of_a_sign(depth: Any) -> None:
     """Of numbers as inputs the update knows sum chi xi alone, whose sign is that of a Gaussian."""
     run = tp.train(tp.ResNet(), TWO, tp.Muon(0.3), SCALE, depth)
@@ -62,7 +63,7 @@ def test_gradient_descent_has_none() -> None:
 
 
 @pytest.mark.parametrize("opt, seeds", [pytest.param(tp.SignSGD(0.3), 1500, marks=pytest.mark.nightly),
-                                        (tp.NormalizedSGD(0.3), 1500)], ids=str)
+                                        pytest.param(tp.NormalizedSGD(0.3), 1500, marks=pytest.mark.nightly)], ids=str)
 def test_nonlinear_networks_are_met(opt: Any, seeds: int) -> None:
     """Far below the limit, which is six standard errors away."""
     run = tp.train(tp.ResNet("tanh"), TWO, opt, SCALE, 4, method=FEW)

@@ -80,6 +80,7 @@ def test_real_networks_are_those_of_plain_numpy(eps: float) -> None:
     assert np.max(np.abs(adam.outputs - run.outputs)) > (1e-5 if eps else 1e-3)  # what is factored is seen
 
 
+@pytest.mark.nightly
 def test_particles_are_wide_networks() -> None:
     problem = tp.Problem(tp.ResNet("tanh", "mlp"), TASK, Adafactor(), tp.DepthScaling(), DEPTH)
     limit = tp.train(problem, method=tp.methods.Particles(samples=2048, batches=4))

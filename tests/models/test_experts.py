@@ -43,7 +43,7 @@ OPTIMIZERS = {"sgd": (tp.SGD(RATE), lambda seen: seen[-1]), "momentum": (tp.SGD(
                   tp.SignSGD(RATE), lambda seen: np.sign(seen[-1]))}
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(experts=st.integers(1, 4), active=st.integers(1, 4), gate=st.sampled_from(["softmax", "sigmoid"]),
        init=st.sampled_from(["A", "B"]), shared=st.integers(0, 2), router=st.sampled_from(["normal", "zero"]),
        batch=st.integers(1, 3), how=st.sampled_from(sorted(OPTIMIZERS)), balance=st.sampled_from([None, 0.05]))

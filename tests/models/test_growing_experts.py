@@ -10,6 +10,7 @@ import sympy as sp
 from scipy.stats import norm
 
 import tpcalc as tp
+from support.nightly import few_of
 from support.plain.experts import PlainGroups
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.lowered_particles import particles
@@ -32,7 +33,7 @@ CASES = [(4, HALF, "mlp", None), (2, QUARTER, "mlp", 0.3), (1, QUARTER, "glu", N
          (2, sp.Integer(1), "mlp", None)]
 
 
-@pytest.mark.parametrize("size, share, expert, balance", CASES)
+@pytest.mark.parametrize("size, share, expert, balance", few_of(CASES, CASES[1], CASES[3]))
 def test_transformers_and_residual_networks_train_as_plain_arrays_do(size: int, share: sp.Expr, expert: str,
                                                                      balance: float | None) -> None:
     rng = np.random.default_rng(1)
@@ -190,6 +191,7 @@ def test_kernels_are_those_of_gates_times_those_of_activations(share: float, rho
         assert abs(np.mean(found) - known) < 4 * error < 0.02, (phi, np.mean(found), known, error)
 
 
+@pytest.mark.nightly
 def test_infinite_depth_is_exact_where_all_are_active_and_knows_no_size() -> None:
     """Heads of one coordinate have no sums over heads; particles of four coordinates agree."""
     alone, groups = (tp.train(net(size), TASK, tp.SGD(0.5), SCALE, tp.oo) for size in (1, 4))

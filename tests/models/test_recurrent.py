@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.nightly import few
 from support.plain.residual import Arrays, PlainResidual
 from support.slopes_of_depth import Slope
 from tpcalc.interpreters.vectors import run_program
@@ -222,7 +223,7 @@ def judged(kind: str) -> tp.Transformer:
     return net("decays", 3, attention=JUDGED[kind], mlp=None)
 
 
-@pytest.mark.parametrize("kind", ["decays", "of_matrices"])
+@pytest.mark.parametrize("kind", few(["decays", "of_matrices"], "of_matrices"))
 def test_verdicts_are_those_of_a_position_behind_others(kind: str) -> None:
     """States are of order one at every position; a matrix that acts on them is one of the block's."""
     for point, name in ((1, 0), "ODE limit"), ((HALF, HALF), "Depth-muP"), ((1, HALF), "trivial"):
@@ -279,9 +280,13 @@ def test_verdicts_refuse_what_vanishes_where_positions_are_alike(block: Callable
             read(net("decays", attention=block))
 
 
-def test_verdicts_refuse_states_elsewhere_and_roots_by_name() -> None:
+def test_verdicts_refuse_states_elsewhere_by_name() -> None:
     with pytest.raises(tp.NotCovered, match="mlp: got decays, in which s go from position to position"):
         tp.classify(1, 0, net("of_matrices", attention="softmax", mlp=decays))
+
+
+@pytest.mark.nightly
+def test_verdicts_refuse_roots_by_name() -> None:
     with pytest.raises(tp.NotCovered, match=r"sqrt\(h\) grows like the power 1/2"):
         tp.classify(1, 0, net("delta_rule"))
 

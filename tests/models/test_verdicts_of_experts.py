@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.nightly import few
 from support.slopes_of_depth import Slope
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.limits.trained_vectors import with_moves
@@ -28,7 +29,7 @@ def scaling(alpha: sp.Expr, gamma: sp.Expr, of_routers: sp.Expr) -> tp.Parametri
     return tp.Parametrization(depth={"alpha": alpha, **matrices, **dict.fromkeys(ROUTERS, of_routers)})
 
 
-@pytest.mark.parametrize("gate", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("gate", few(["softmax", "sigmoid"], "sigmoid"))
 def test_experts_have_the_verdicts_of_a_block(gate: str) -> None:
     for point, name in ((1, 0), "ODE limit"), ((HALF, HALF), "Depth-muP"), ((1, HALF), "trivial"):
         found, alone = (tp.classify(*point, one) for one in (net(gate), tp.ResNet("tanh", "mlp", norm="rms")))
@@ -138,6 +139,7 @@ def test_so_they_are_in_powers_of_visits(opt: object) -> None:
     assert GATES in found.assumptions
 
 
+@pytest.mark.nightly
 def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
     """Their logits are Gaussian, and do not begin at 0; their routers, rows of a matrix, have directions."""
     growing = tp.ResNet("tanh", tp.MoE(expert_dim=1), norm="rms")

@@ -73,6 +73,7 @@ def test_first_outputs_are_gone(net: Any, opt: Any) -> None:
         np.testing.assert_allclose(real.outputs, limits[0], rtol=0, atol=0.2 * np.abs(limits[0]).max())
 
 
+@pytest.mark.nightly
 def test_the_derived_recursion_is_that_of_the_limit() -> None:
     found = [tp.recursion(tp.kets(tp.program(tp.ResNet(zero_readout=zero), tp.SGD(0.5), SCALE))).compile()(
         3, np.array([1.0, 0.8, -0.6]), np.array([1.0, -0.7, 0.5])) for zero in (False, True)]

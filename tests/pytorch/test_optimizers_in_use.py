@@ -145,7 +145,7 @@ AUDITED = {
     "AdamWScheduleFree": ("adamw", made.AdamWScheduleFree), "SGDScheduleFree": ("sgd", made.SGDScheduleFree)}
 
 
-@pytest.mark.parametrize("name", [one if one in ("torch's Adafactor", "SOAP", "SGDScheduleFree") else pytest.param(
+@pytest.mark.parametrize("name", [one if one in ("torch's Adafactor", "SGDScheduleFree") else pytest.param(
     one, marks=pytest.mark.nightly) for one in AUDITED])
 def test_audits_of_plans(name: str) -> None:
     optimizer, make = AUDITED[name]
