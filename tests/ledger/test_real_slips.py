@@ -97,8 +97,8 @@ def test_limits_typed_wrong_are_not_derived(name: str) -> None:
     module = proofs_module(f"tensor_programs_vi.{name}")
     entry = replace(module.ENTRY, evidence=None, errata=())
     assert not check_entry(entry).failures
-    for number, one in enumerate(module.statement().equations):
-        wrong = [*module.statement().equations]
+    for number, one in enumerate(module.ENTRY.statement().equations):
+        wrong = [*module.ENTRY.statement().equations]
         wrong[number] = Equation(one.target, -one.value)
         found = check_entry(replace(entry, statement=lambda: Equations(tuple(wrong)), derive=module.derive)).failures
         assert [text for text in found if "not derived" in text], one

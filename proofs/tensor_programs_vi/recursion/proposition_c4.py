@@ -41,15 +41,15 @@ SIDES = (0, 1)
 NAMES = ("the forward Gamma", "the backward Gamma", "the forward C", "the backward C")
 
 
-def statement() -> Equations:
-    return Equations((*map(gamma_equation, SIDES), *map(c_equation, SIDES)))
+FORWARD, BACKWARD = map(gamma_equation, SIDES)
+EQUATIONS = Equations((FORWARD, BACKWARD, *map(c_equation, SIDES)))
 
 
 def derivation() -> Derivation:
     """The equations between the ends of the network, from those of lemma D.1 in the same order."""
     found = Derivation()
     layered = [e for e in recursion().equations if e.location.loops[1:]]
-    for one in statement().equations:
+    for one in EQUATIONS.equations:
         kind, side = ("Gamma", one.target.args[2]) if isinstance(one.target, GammaLimit) else ("C", one.target.args[2])
         equation, = (e for e in layered if e.kind == kind and e.target.args[0] == side)
         found.through((LAYERS, TIMES, STARTS, LETTERS, TOGETHER), one.target, equation.value)
@@ -69,7 +69,7 @@ def limit() -> tp.Run:
 def evidence() -> Evidence:
     """Residuals of the equations as stated, at random indices and layer times, in the solution by collocation."""
     rng, run, worst = np.random.default_rng(0), limit(), dict.fromkeys(NAMES, 0.0)
-    for name, equation in zip(NAMES, statement().equations):
+    for name, equation in zip(NAMES, EQUATIONS.equations):
         for step, other in ((0, 0), (1, 0), (2, 1), (2, 2)):
             for source in range(-1, step + 1) if isinstance(equation.target, GammaLimit) else (0,):
                 x, y = rng.uniform(0.05, 1, 2)
@@ -89,7 +89,7 @@ def printed_start() -> float:
 
 
 def witness() -> Witness:
-    corrected = value(statement().equations[0].value, {t: 0, r: -1, b: 0, p: 0.5, q: 1.0}, limit())
+    corrected = value(FORWARD.value, {t: 0, r: -1, b: 0, p: 0.5, q: 1.0}, limit())
     return Witness("Gamma_{0,-1,0,0}(1/2, 1), the coefficient of U in x_0, which is xi_0", 1.0, 1e-12, printed_start(),
                    corrected)
 
@@ -101,7 +101,7 @@ ENTRY = Entry(
     source="Tensor Programs VI, proposition C.4",
     says="As the depth grows, $\\Gamma$ and $C$ converge to the solution of these equations. Initial vectors are base "
          "kets of step $-1$, whose coefficients do not depend on $q$.",
-    statement=statement,
+    statement=lambda: EQUATIONS,
     assumptions=("width to infinity, then depth", "$\\alpha = \\gamma = 1/2$", "one input and one output a step"),
     uses=("tensor_programs_vi/lemma_c3",),
     derive=derive,
@@ -111,5 +111,5 @@ ENTRY = Entry(
         "propositions C.4 and D.2: at $r = -1$ the value at the end of the network is missing",
         r"\Gamma_{t,r,0,b}(p,q) &= \mathbb{I}\left[t = r,\, b = 0,\, p \geq q\right] + \int_0^p \sum_{s=0}^{t-1} "
         r"\Gamma_{s,r,1,b}(p',q) \left(\Gamma_{t,s,0,1}(p',p') - C_{t,s,0}(p')\right) dp'",
-        lambda: statement().equations[0].latex(), witness),),
+        FORWARD.latex, witness),),
 )

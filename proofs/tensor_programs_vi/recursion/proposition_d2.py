@@ -26,7 +26,7 @@ def statement() -> Equations:
     ends = (Equation(GammaLimit(t, -1, 0, b, 0, 0), sp.KroneckerDelta(0, b) * xi[t]),
             Equation(f[t], GammaLimit(t, -1, 0, 1, 1, 1)),
             Equation(GammaLimit(t, -1, 1, b, 1, 1), sp.KroneckerDelta(1, b) * LossDerivative(f[t], t)))
-    return Equations((*ends, *limit.statement().equations))
+    return Equations((*ends, *limit.EQUATIONS.equations))
 
 
 def with_data(side: sp.Expr, step: int, run: tp.Run) -> sp.Expr:
