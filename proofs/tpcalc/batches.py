@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import sympy as sp
 
 import tpcalc as tp
 from tpcalc.horizon.batches import batch_step, below_critical
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof, Rate
-from tpcalc.ledger.proof import Identity
+
+from ._steps import Simplified
 
 BATCH, DATA, RATE, MEAN, NOISE, DEGREE, RANK = sp.symbols(r"B D \eta m \sigma k r", positive=True)
 DRIFT, VARIANCE, FIXED, GROWING = sp.symbols(r"d V \eta_r(B)/\eta_r(1) \eta_B(B)/\eta_B(1)")
 SIZES, WIDTH, SMALL = (2, 4, 8, 16), 96, 1e-4
-
-
-@dataclass(frozen=True)
-class Simplified(Identity):
-    """A step between expressions whose difference simplifies to 0."""
-
-    def check(self) -> bool:
-        return bool(sp.simplify(sp.expand_log(sp.log(self.before) - sp.log(self.after), force=True)) == 0)
 
 
 def statement() -> Equations:

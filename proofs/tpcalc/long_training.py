@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Mapping
 
 import numpy as np
@@ -13,10 +14,13 @@ from tpcalc.horizon.end_to_end import velocity
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof, Rate
 from tpcalc.ledger.proof import Identity
 
+from ._steps import InTheLimit, PutIn
+
 ABOVE, UPPER, LOWER, BELOW, PULL = (sp.Symbol(name, commutative=False) for name in ("A", "W_{l+1}", "W_l", "B", "G"))
 OF_UPPER, OF_LOWER = sp.Symbol(r"\partial_t (W_{l+1}^\top W_{l+1})"), sp.Symbol(r"\partial_t (W_l W_l^\top)")
-SLOPE, MEAN = sp.Symbol(r"\partial_s P(s)"), sp.Symbol(r"\kappa_{ij}")
-FIRST, SECOND, S, DEPTH = sp.symbols("a b s L", positive=True)
+UPPER_MOVES, LOWER_MOVES = (sp.Symbol(rf"\partial_t {layer}", commutative=False) for layer in (UPPER, LOWER))
+MEAN, IN_THE_LIMIT = sp.Symbol(r"\kappa^L_{ij}"), sp.Symbol(r"\kappa_{ij}")
+FIRST, SECOND, DEPTH, LAYER = sp.symbols("a b L l", positive=True)
 DEPTHS, SMALL = (16, 32, 64, 128), 1e-3
 
 
@@ -27,32 +31,51 @@ def moved_by(above: sp.Expr, below: sp.Expr) -> sp.Expr:
 
 def changes() -> tuple[sp.Expr, sp.Expr]:
     """What W^T W of the layer above changes by, and W W^T of the one below it."""
-    upper, lower = moved_by(ABOVE, LOWER * BELOW), moved_by(ABOVE * UPPER, BELOW)
-    return (sp.transpose(UPPER) * upper + sp.transpose(upper) * UPPER,
-            lower * sp.transpose(LOWER) + LOWER * sp.transpose(lower))
+    return (sp.transpose(UPPER) * UPPER_MOVES + sp.transpose(UPPER_MOVES) * UPPER,
+            LOWER_MOVES * sp.transpose(LOWER) + LOWER * sp.transpose(LOWER_MOVES))
 
 
-def primitive(s: sp.Expr) -> sp.Expr:
-    return FIRST ** (1 - s) * SECOND**s / (sp.log(SECOND) - sp.log(FIRST))
+def power(layer: sp.Expr) -> sp.Expr:
+    """What layers above and below one do to an entry of G, of the squares of singular values of all of them."""
+    return FIRST ** ((DEPTH - layer) / DEPTH) * SECOND ** ((layer - 1) / DEPTH)
+
+
+@dataclass(frozen=True)
+class Telescoped(Identity):
+    """A step from a sum over layers to what is left of it where every term is a difference of neighbors."""
+
+    def check(self) -> bool:
+        roots = FIRST ** (1 / DEPTH), SECOND ** (1 / DEPTH)
+
+        def reached(layer: sp.Expr) -> sp.Expr:
+            return -roots[0] * power(layer) / (roots[0] - roots[1])
+
+        (term, (layer, first, last)), = (one.args for one in self.before.atoms(sp.Sum))
+        total = reached(last + 1) - reached(first)
+        return bool(sp.simplify(reached(layer + 1) - reached(layer) - term) == 0 and sp.simplify(
+            self.before.xreplace({sp.Sum(term, (layer, first, last)): total}) - self.after) == 0)
 
 
 def statement() -> Equations:
     outer = sp.transpose(ABOVE * UPPER) * PULL * sp.transpose(LOWER * BELOW) / DEPTH
     both = outer + sp.transpose(outer)
-    return Equations((Equation(OF_UPPER, both), Equation(OF_LOWER, both),
-                      Equation(MEAN, (FIRST - SECOND) / (sp.log(FIRST) - sp.log(SECOND)))))
+    mean = (FIRST - SECOND) / (DEPTH * (FIRST ** (1 / DEPTH) - SECOND ** (1 / DEPTH)))
+    ratio = sp.log(FIRST) - sp.log(SECOND)
+    return Equations((Equation(OF_UPPER, both), Equation(OF_LOWER, both), Equation(MEAN, mean),
+                      Equation(IN_THE_LIMIT, FIRST / ratio + SECOND / -ratio)))
 
 
 def derive() -> Proof:
-    upper, lower, mean = (equation.value for equation in statement().equations)
+    upper, lower, mean, limit = (equation.value for equation in statement().equations)
     said = "a layer moves by what is above and below it, transposed, and its neighbor is a part of one of them"
-    steps = (Identity(1, OF_UPPER, changes()[0], upper, "both layers move", said),
-             Identity(2, OF_LOWER, changes()[1], lower, "both layers move", said),
-             Identity(3, SLOPE, sp.factor(sp.diff(primitive(S), S)), FIRST ** (1 - S) * SECOND**S, "primitive",
-                      "of a power of s"),
-             Identity(4, MEAN, sp.factor(primitive(sp.Integer(1)) - primitive(sp.Integer(0))), sp.factor(mean),
-                      "integral", "the primitive from 0 to 1"))
-    return Proof(steps, numbers, "layers that move, and integrals, at random numbers")
+    known = (UPPER_MOVES, moved_by(ABOVE, LOWER * BELOW)), (LOWER_MOVES, moved_by(ABOVE * UPPER, BELOW))
+    layers = sp.Sum(power(LAYER), (LAYER, 1, DEPTH)) / DEPTH
+    steps = (PutIn(1, OF_UPPER, changes()[0], upper, "both layers move", said, known=known),
+             PutIn(2, OF_LOWER, changes()[1], lower, "both layers move", said, known=known),
+             Telescoped(3, MEAN, layers, mean, "telescoping sum", "neighbors that keep what they are away from each "
+                        "other, which is nothing at first, have the same singular values: roots of those of M"),
+             InTheLimit(4, IN_THE_LIMIT, mean, limit, "limit", "L grows"))
+    return Proof(steps, numbers, "layers that move, sums over layers, and integrals, at random numbers")
 
 
 def value(expression: sp.Expr, known: Mapping[sp.Symbol, Any]) -> Any:
@@ -72,16 +95,18 @@ def value(expression: sp.Expr, known: Mapping[sp.Symbol, Any]) -> Any:
 
 
 def numbers(rng: np.random.Generator) -> float:
-    """What three layers change by a small step to both sides, and the mean of powers by quadrature."""
+    """What three layers change by a small step to both sides, and means of powers by sums and quadrature."""
     above, upper, lower, below, pull = rng.normal(size=(5, 3, 3))
     put = {ABOVE: above, UPPER: upper, LOWER: lower, BELOW: below, PULL: pull, DEPTH: 3.0}
     upper_moves = above.T @ pull @ (lower @ below).T / 3
     lower_moves = (above @ upper).T @ pull @ below.T / 3
     moved = [(upper + sign * SMALL * upper_moves, lower + sign * SMALL * lower_moves) for sign in (1, -1)]
     made = [(one.T @ one, two @ two.T) for one, two in moved]
-    a, b = rng.uniform(0.5, 4.0, 2)
-    mean = quad(lambda s: a ** (1 - s) * b**s, 0, 1, epsabs=1e-13)[0]
-    worst = abs(mean / float(statement().equations[2].value.subs({FIRST: a, SECOND: b})) - 1)
+    a, b, depth = *rng.uniform(0.5, 4.0, 2), int(rng.integers(2, 9))
+    means = (sum(a ** (1 - l / depth) * b ** ((l - 1) / depth) for l in range(1, depth + 1)) / depth,
+             quad(lambda s: a ** (1 - s) * b**s, 0, 1, epsabs=1e-13)[0])
+    worst = max(abs(mean / float(equation.value.subs({FIRST: a, SECOND: b, DEPTH: depth})) - 1)
+                for mean, equation in zip(means, statement().equations[2:]))
     for equation, plus, minus in zip(statement().equations, *made):
         said = value(equation.value, put)
         worst = max(worst, float(np.max(np.abs((plus - minus) / (2 * SMALL) - said)) / np.max(np.abs(said))))
@@ -112,7 +137,8 @@ ENTRY = Entry(
          "L$, $A$ and $B$ the products above and below it and $G = -\\partial \\mathcal{L} / \\partial M$. Neighbors "
          "keep $W_{l+1}^\\top W_{l+1} = W_l W_l^\\top$, so that products above are powers of $M M^\\top$ and those "
          "below of $M^\\top M$, and $M' = \\int_0^1 (M M^\\top)^{1-s} G (M^\\top M)^s ds$. In singular vectors of $M$ "
-         "an entry of $G$ is multiplied by $\\kappa_{ij}$, of the squares $a$ and $b$ of two singular values.",
+         "an entry of $G$ is multiplied by $\\kappa_{ij}$, of the squares $a$ and $b$ of two singular values, at "
+         "finite depth by $\\kappa^L_{ij}$.",
     statement=statement,
     assumptions=("gradient flow; initial matrices that are 0, or infinite depth above alpha = 1/2",),
     derive=derive,

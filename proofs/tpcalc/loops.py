@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import sympy as sp
 from scipy.special import iv
@@ -11,30 +9,15 @@ from scipy.special import iv
 import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof, Rate
-from tpcalc.ledger.proof import Identity
 from tpcalc.propagators.loop_time import train_in_loop_time
 from tpcalc.theory import Family, Mean, Vector
+
+from ._steps import InTheLimit, Simplified
 
 VISITS, EPS, C, TAU, OTHER = sp.symbols(r"N \epsilon c \tau \tau'", positive=True)
 J = sp.Symbol("j", integer=True, nonnegative=True)
 RATIO, SETTLED, SECOND = sp.symbols(r"a_{j+1}/a_j b_{j+1}/b_j \partial_\tau\partial_{\tau'}C_{j+1}")
 COUNTS, DEPTH = (8, 16, 32, 64), 3
-
-
-@dataclass(frozen=True)
-class Simplified(Identity):
-    """A step between expressions whose difference simplifies to 0."""
-
-    def check(self) -> bool:
-        return bool(sp.simplify(sp.gammasimp(self.before - self.after)) == 0)
-
-
-@dataclass(frozen=True)
-class InTheLimit(Identity):
-    """A step to the limit of many visits."""
-
-    def check(self) -> bool:
-        return bool(sp.simplify(sp.limit(self.before, VISITS, sp.oo) - self.after) == 0)
 
 
 def term(j: sp.Expr) -> sp.Expr:
@@ -52,7 +35,8 @@ def derive() -> Proof:
     weights = EPS ** (J + 1) * sp.binomial(VISITS, J + 1) / (EPS**J * sp.binomial(VISITS, J))
     steps = (Simplified(1, RATIO, weights, ratio, "binomial", "N visits of 1 + eps W are (1 + eps W)^N, in which a "
                         "word of j letters has the weight a_j = eps^j binomial(N, j)"),
-             InTheLimit(2, SETTLED, ratio.subs(EPS, C / VISITS), settled, "limit", "eps = c / N"),
+             InTheLimit(2, SETTLED, ratio.subs(EPS, C / VISITS), settled, "limit", "eps = c / N",
+                        grows=VISITS),
              Simplified(3, SECOND, sp.diff(term(J + 1), TAU, OTHER), second, "derivative",
                         "in both loop times, of a term of their overlap"))
     return Proof(steps, numbers, "coefficients of a program, a network in loop time, and differences", 1e-6)

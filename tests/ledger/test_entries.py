@@ -91,11 +91,11 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
                           "stein", "price", "isserlis", "sheppard", "conditioning",
                           "finite_network", "tangent_kernel", "last_gradient_kernel", "embedding_and_readout",
                           "momentum", "weight_decay", "within_blocks", "width_scales", "averages_over_weights",
-                          "loops", "batches"}
+                          "loops", "batches", "long_training", "output_curve"}
     compared = {key.split("/")[1] for key, status in found.items() if status.startswith("compared")}
     assert compared == {"translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
                         "feature_learning", "dimensionless", "taylor", "forward_equations", "differentials_in_width",
-                        "two_steps_at_finite_width", "long_training"}
+                        "two_steps_at_finite_width"}
     assert found["tensor_programs_vi/program_1"] == "definition"
 
 
