@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copyreg
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
+from sympy.core.function import FunctionClass
 
 
 NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta", "chi": r"\chi", "xi": r"\xi",
@@ -40,7 +43,11 @@ class Slope(sp.Expr):
         return rf"\frac{{\delta{power} {of}}}{{{below}}}"
 
 
-class Field(sp.Function):
+class FieldClass(FunctionClass):
+    """The class of fields: they are made by their names, and are sent to other processes as these."""
+
+
+class Field(sp.Function, metaclass=FieldClass):
     """A field or a kernel: times as indices, layer time as the argument."""
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
@@ -60,9 +67,24 @@ class SymmetricField(Field):
         return None if list(args) == ordered else cls(*ordered)
 
 
+@lru_cache(maxsize=None)
+def field_of(name: str, kind: type[Field]) -> type[Field]:
+    """The class of one field."""
+    return FieldClass(name, (kind,), {})
+
+
 def fields(names: str, kind: type[Field] = Field) -> Any:
     """Classes of fields by their names."""
-    return [type(name, (kind,), {}) for name in names.split()]
+    return [field_of(name, kind) for name in names.split()]
+
+
+def _sent(kind: type[Field]) -> Any:
+    if kind in (Field, SymmetricField):
+        return kind.__name__
+    return field_of, (kind.__name__, kind.__base__)
+
+
+copyreg.pickle(FieldClass, _sent)  # type: ignore[arg-type]
 
 
 def mean_of(value: sp.Expr) -> sp.Expr:
