@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from tpcalc.ledger import check, entries
+import pytest
+
+from tpcalc.errors import NotCovered
+from tpcalc.ledger import check, check_entry, entries
 from tpcalc.ledger.checking import _brought_home, _check_away
 
 KEYS = ["gaussian/isserlis", "gaussian/conditioning"]
@@ -32,3 +35,15 @@ def test_entries_are_sent_by_their_keys_and_accounts_without_functions() -> None
     away: Any = _check_away(0, entry)
     home = _brought_home(entry, pickle.loads(pickle.dumps(away)))
     assert home.entry is entry and all(one is its for (one, *_), its in zip(home.errata, entry.errata))
+
+
+@pytest.mark.parametrize("key", ["gaussian/conditioning", "gaussian/price", "depthwise_transfer/one_step_finite_depth",
+                                 "depthwise_transfer/proposition_2", "contested/reused_weights"])
+def test_steps_are_sent_without_their_rules(key: str) -> None:
+    entry = entries()[key]
+    here = check_entry(entry)
+    home = _brought_home(entry, pickle.loads(pickle.dumps(_check_away(0, entry))))
+    assert home.own_standing == here.own_standing and len(home.steps) == len(here.steps) > 0
+    assert [(one.rule, one.latex()) for one in home.steps] == [(one.rule, one.latex()) for one in here.steps]
+    with pytest.raises(NotCovered, match="was checked in the process that made it"):
+        home.steps[0].check()

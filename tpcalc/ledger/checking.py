@@ -15,7 +15,7 @@ from .entry import Entry, Formula
 from .errata import Erratum, Witness
 from .evidence import Evidence
 from .graph import closure
-from .proof import Proof, StepLike, unreached
+from .proof import Proof, SentStep, StepLike, unreached
 from .status import Standing, Status, standing_of
 
 
@@ -163,9 +163,9 @@ class Ledger:
 
 
 def _check_away(seed: int, entry: Entry) -> Account:
-    """An account that can be sent between processes: its errata by their places in the entry."""
+    """An account that can be sent between processes: its errata by their places in the entry, its steps without rules."""
     account = check_entry(entry, seed)
-    return replace(account, errata=tuple((entry.errata.index(one), *found)  # type: ignore[misc]
+    return replace(account, steps=tuple(map(SentStep.of, account.steps)), errata=tuple((entry.errata.index(one), *found)  # type: ignore[misc]
                                          for one, *found in account.errata))
 
 

@@ -10,6 +10,7 @@ import sympy as sp
 
 from ..derivations.derivation import agree
 from ..derivations.printing import latex
+from ..errors import NotCovered
 
 
 class StepLike(Protocol):
@@ -51,6 +52,31 @@ class Identity:
 
     def latex(self) -> str:
         return rf"{latex(self.left)} &= {latex(self.after)}"
+
+
+@dataclass(frozen=True)
+class SentStep:
+    """A step that another process made and checked: what is said of it, without its rule, which stays there."""
+
+    number: int
+    left: object
+    before: object
+    after: object
+    rule: str
+    reason: str
+    source: str
+    text: str
+
+    @classmethod
+    def of(cls, step: StepLike) -> SentStep:
+        return cls(step.number, step.left, step.before, step.after, step.rule, step.reason, step.source, step.latex())
+
+    def check(self) -> bool:
+        """Raises ``NotCovered``: the rule is elsewhere."""
+        raise NotCovered(f"step {self.number} ({self.rule}) was checked in the process that made it, which has its rule")
+
+    def latex(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
