@@ -43,6 +43,9 @@ class Size(sp.Symbol):
     def __new__(cls, name: str) -> Size:
         return super().__new__(cls, name, extended_real=True)
 
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, bool]]:
+        return (self.name,), {}
+
     def _latex(self, printer: Any) -> str:
         return rf"\operatorname{{ord}}\left(\text{{{self.name}}}\right)"
 

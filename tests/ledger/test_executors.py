@@ -38,7 +38,7 @@ def test_entries_are_sent_by_their_keys_and_accounts_without_functions() -> None
 
 
 @pytest.mark.parametrize("key", ["gaussian/conditioning", "gaussian/price", "depthwise_transfer/one_step_finite_depth",
-                                 "depthwise_transfer/proposition_2", "contested/reused_weights"])
+                                 "depthwise_transfer/proposition_2", "tensor_programs_vi/claim_51"])
 def test_steps_are_sent_without_their_rules(key: str) -> None:
     entry = entries()[key]
     here = check_entry(entry)

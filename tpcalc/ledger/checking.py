@@ -163,10 +163,12 @@ class Ledger:
 
 
 def _check_away(seed: int, entry: Entry) -> Account:
-    """An account that can be sent between processes: its errata by their places in the entry, its steps without rules."""
+    """An account that can be sent between processes: its errata by their places in the entry, its steps without their
+    rules."""
     account = check_entry(entry, seed)
-    return replace(account, steps=tuple(map(SentStep.of, account.steps)), errata=tuple((entry.errata.index(one), *found)  # type: ignore[misc]
-                                         for one, *found in account.errata))
+    return replace(account, steps=tuple(map(SentStep.of, account.steps)),
+                   errata=tuple((entry.errata.index(one), *found)  # type: ignore[misc]
+                                for one, *found in account.errata))
 
 
 def _brought_home(entry: Entry, account: Account) -> Account:

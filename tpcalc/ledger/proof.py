@@ -73,7 +73,8 @@ class SentStep:
 
     def check(self) -> bool:
         """Raises ``NotCovered``: the rule is elsewhere."""
-        raise NotCovered(f"step {self.number} ({self.rule}) was checked in the process that made it, which has its rule")
+        raise NotCovered(f"step {self.number} ({self.rule}) was checked in the process that made it, which has the "
+                         "rule")
 
     def latex(self) -> str:
         return self.text
