@@ -126,12 +126,13 @@ def shift_witness() -> Witness:
 
 
 def sources_witness() -> Witness:
-    last = ("h", 0, DEPTH + 1)
-    right, printed = (float(np.real(one.rows[last] @ one.moments @ one.rows[last]))
+    """A source is in the stream behind its block, over sqrt(L), and in none before."""
+    stream, source = ("h", 0, DEPTH + 1), ("u", 0, DEPTH + 1)
+    right, printed = (float(np.real(one.rows[stream] @ one.moments @ one.rows[source]))
                       for one in (streams(), streams(False)))
-    raw = tp.theory.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
-    return Witness(f"H_00 behind the last of {DEPTH} blocks, linear", float(tp.theory.dmft(raw).H[-1, 0, 0, 0, 0]),
-                   1e-10, printed, right)
+    found = tp.theory.dmft(tp.theory.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH))
+    return Witness(f"<h_0 u_0> behind the last of {DEPTH} blocks, linear",
+                   float(found.Phi[-2, 0, 0, 0, 0] / np.sqrt(DEPTH)), 1e-10, printed, right)
 
 
 def slope_of_the_phase() -> tuple[complex, complex]:

@@ -117,16 +117,33 @@ def along_sources() -> MeasuredNumber:
                           0.0)
 
 
-def variance_witness(case_: str, start: bool, source: int) -> Witness:
-    """<h_0 h_0> of the first input by (132) at t = 0, h(0) and du being independent: with a start, with a source."""
+def at_start(value: sp.Expr) -> np.ndarray:
+    """A field of the first input at t = 0, when nothing is learnt yet: what it owes to h(0), and to its source."""
     found = batch_case()
-    noise = [found.kernel("Phi", 0, one, 0, one).integ() for one in (0, source)]
-    first, other = (float(one(TAU) - one(0)) for one in noise)
-    begin = float(found.kernel("H", 0, 0, 0, 0)(0.0))
-    return Witness(case_, float(found.kernel("H", 0, 0, 0, 0)(TAU)), 1e-9, start * begin + other, begin + first)
+    begin = found.kernel("H", 0, 0, 0, 0)(0.0)
+
+    def source(one: int, step: int, time: float) -> np.ndarray:
+        noise = found.kernel("Phi", step, one, step, one).integ()
+        return np.array([0.0, np.sqrt(noise(time) - noise(0.0))])
+    here = Letters({"h": lambda one, step, time: np.array([np.sqrt(begin), 0.0]), "u": source}, {
+        c: BATCH_C, size: BATCH, tau: TAU, x: 0, t: 0})
+    return np.asarray(here.of(value))
 
 
-WHERE = f"H_00 of the first input at layer time {TAU}, linear"
+def variance_witness() -> Witness:
+    """The source of the other input would add another variance."""
+    right, printed = (float(np.sum(at_start(value)**2)) for value in (
+        FIELD.value, FIELD.value.xreplace({u(x, t, tau): u(1 - x, t, tau)})))
+    return Witness(f"<h_0 h_0> of the first input at layer time {TAU}, linear, the other being x'",
+                   float(batch_case().kernel("H", 0, 0, 0, 0)(TAU)), 1e-9, printed, right)
+
+
+def start_witness() -> Witness:
+    """Without h(0) nothing is left of what a field was."""
+    start = h(x, t, 0)
+    right, printed = (float(at_start(value) @ at_start(start)) for value in (FIELD.value, FIELD.value - start))
+    return Witness(f"<h_0({TAU}) h_0(0)> of the first input, linear",
+                   float(batch_case().run.cross_covariance((0, 0), (0, 0), 0, 0, TAU, 0.0)), 1e-9, printed, right)
 
 
 def evidence() -> Evidence:
@@ -158,10 +175,10 @@ ENTRY = Entry(
                 lambda: line(DRIFTS.target, DRIFTS.value), drift_witness),
         Erratum(Slip.MISPRINT, "(63): the source $du$ of another input; (62) has it right",
                 r"dh(\tau, x, t) &= du(\tau, x', t) + \ldots", lambda: line(FIELD.target, FIELD.value),
-                lambda: variance_witness(f"{WHERE}, the other being x'", True, 1)),
+                variance_witness),
         Erratum(Slip.MISPRINT, "(132): neither $h(0, x, t)$ nor $d\\tau'$; (69) has both",
                 r"h(\tau, x, t) &= \int_0^\tau du(\tau', x, t) + c \int_0^\tau \int dx' \sum_{s < t} C_h(\tau', "
                 r"x, x', t, s) g(\tau', x', s)", lambda: line(FIELD.target, FIELD.value),
-                lambda: variance_witness(WHERE, False, 0)),
+                start_witness),
     ),
 )
