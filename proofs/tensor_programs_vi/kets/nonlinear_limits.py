@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
-from typing import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
@@ -12,6 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.gaussian import Expectation
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
+from tpcalc.ledger.entry import line
 from tpcalc.limits.kets.nodes import Answer, Density, E, FunctionValue, Increment
 from tpcalc.limits.integral_equations import LimitEquation
 
@@ -30,6 +31,39 @@ def limit(net: tp.ResNet, scale: tp.DepthScaling) -> tp.theory.KetLimitRegion:
     return region
 
 
+@dataclass(frozen=True)
+class LimitDensity:
+    """The equation of a density in the limit of a network, which is derived where it is asked for.
+
+    name: "A" forward, "B" backward; own: of a step with itself, not with one before it.
+    """
+
+    net: tp.ResNet
+    scale: tp.DepthScaling
+    name: str
+    own: bool = False
+
+    @cached_property
+    def equation(self) -> LimitEquation:
+        found, = (e for e in limit(self.net, self.scale).equations if isinstance(e.target, Density)
+                  and str(e.target.args[0]) == self.name and (e.target.args[1] == e.target.args[2]) == self.own)
+        return found
+
+    @property
+    def target(self) -> sp.Expr:
+        return self.equation.target
+
+    @cached_property
+    def value(self) -> sp.Expr:
+        return self.equation.value
+
+    def latex(self) -> str:
+        return line(self.target, self.value)
+
+
+DRIFT, ANSWERS = LimitDensity(EVEN, ABOVE, "A"), LimitDensity(SINE, DEPTH_MUP, "B", own=True)
+
+
 def statement() -> Equations:
     """Laws, kets and densities; what streams answer is the solution of the same linear equations."""
     kinds = (Increment, Density)
@@ -37,7 +71,8 @@ def statement() -> Equations:
                            if e.target.has(*kinds) or isinstance(e.target, Expectation)))
 
 
-def solved(net: tp.ResNet, scale: tp.DepthScaling, equations: tuple[Equation, ...]) -> tp.theory.LimitOutputs:
+def solved(net: tp.ResNet, scale: tp.DepthScaling,
+           equations: Sequence[Equation | LimitDensity]) -> tp.theory.LimitOutputs:
     """Outputs by the limit of ``net`` with these equations for those with their targets."""
     told = {e.target: e.value for e in equations}
     compiled = limit(net, scale).compile()
@@ -47,11 +82,18 @@ def solved(net: tp.ResNet, scale: tp.DepthScaling, equations: tuple[Equation, ..
 
 
 def evidence() -> Evidence:
-    found = solved(TANH, DEPTH_MUP, statement().equations)
-    run = tp.train(TANH, tp.Task(INPUTS, TARGETS), OPT, DEPTH_MUP, depth=tp.oo, method="collocation")
-    return Evidence(tuple(MeasuredNumber(f"f_{t} of tanh by these equations, against the action's", float(ours),
-                                         found.error_estimate, float(theirs))
-                          for t, (ours, theirs) in enumerate(zip(found.outputs, run.outputs.ravel())) if t))
+    return Evidence(tuple(number for name, net, equations in (
+        ("tanh", TANH, statement().equations), ("sin(h + 1/2)", SINE, (ANSWERS,)))
+        for number in against_the_action(name, net, equations)))
+
+
+def against_the_action(name: str, net: tp.ResNet,
+                       equations: Sequence[Equation | LimitDensity]) -> list[MeasuredNumber]:
+    found = solved(net, DEPTH_MUP, equations)
+    run = tp.train(net, tp.Task(INPUTS, TARGETS), OPT, DEPTH_MUP, depth=tp.oo, method="collocation")
+    return [MeasuredNumber(f"f_{t} of {name} by these equations, against the action's", float(ours),
+                           found.error_estimate, float(theirs))
+            for t, (ours, theirs) in enumerate(zip(found.outputs, run.outputs.ravel())) if t]
 
 
 def sampled(net: tp.ResNet, scale: tp.DepthScaling, step: int) -> tuple[float, float]:
@@ -87,21 +129,14 @@ def without_answers(equation: LimitEquation) -> sp.Expr:
 def drift() -> Witness:
     truth, error = sampled(EVEN, ABOVE, 1)
     return Witness("f_1 of an even activation, alpha = 3/4", truth, error, float(changed(EVEN, ABOVE, means_apart)[1]),
-                   float(solved(EVEN, ABOVE, ()).outputs[1]))
+                   float(solved(EVEN, ABOVE, (DRIFT,)).outputs[1]))
 
 
 def backward() -> Witness:
     values, errors = simulated(SINE)
     return Witness("f_3 of sin(h + 1/2), alpha = gamma = 1/2, particles extrapolated", float(values[2]),
                    float(errors[2]), float(changed(SINE, DEPTH_MUP, without_answers)[3]),
-                   float(solved(SINE, DEPTH_MUP, ()).outputs[3]))
-
-
-def density(scale: tp.DepthScaling, name: str) -> str:
-    """The lines of densities of that name."""
-    net = EVEN if scale is ABOVE else SINE
-    return " \\\\\n".join(e.latex() for e in limit(net, scale).equations
-                          if isinstance(e.target, Density) and str(e.target.args[0]) == name)
+                   float(solved(SINE, DEPTH_MUP, (ANSWERS,)).outputs[3]))
 
 
 ENTRY = Entry(
@@ -120,8 +155,8 @@ ENTRY = Entry(
     evidence=evidence,
     errata=(
         Erratum(Slip.FALSE, "G.3, forward: the mean of $\\phi'$ taken apart, though one matrix enters both times",
-                r"d | x_t \rangle &= dp\, \mathbb{E}[\phi'(u_t)]\, \ldots", lambda: density(ABOVE, "A"), drift),
+                r"d | x_t \rangle &= dp\, \mathbb{E}[\phi'(u_t)]\, \ldots", DRIFT.latex, drift),
         Erratum(Slip.FALSE, "G.1, backward: the gradient of a step owes nothing to what the layer draws at that step",
                 r"\partial | \delta x_t \rangle / \partial u_t &= 0",
-                lambda: density(DEPTH_MUP, "B"), backward)),
+                ANSWERS.latex, backward)),
 )
