@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import sympy as sp
 
+import tpcalc as tp
 from tpcalc.calculus import Derivation
 from tpcalc.calculus.rules import Unroll
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
-from tpcalc.ledger.entry import line
+from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, Matrix, Vector
+from tpcalc.programs.program import Assign, mapped
 
 from ..._finite_width import at_width
-from ..._line import (ALPHA, DEPTH, DEPTH_MUP, GAMMA, GENERAL, XI, Y, compiled, kets, relative, true_outputs)
+from ..._line import (ALPHA, DEPTH, DEPTH_MUP, GAMMA, GENERAL, HALF, NET, OPT, XI, Y, derived_outputs, kets,
+                      relative)
 
 WIDTH, STEPS = 6, 4
 
 
-def _update() -> tuple[sp.Expr, sp.Expr]:
+def update_of(program: tp.theory.Program) -> Equation:
     """W_{t+1} and its value in the program."""
-    location = next(p for p in kets(GENERAL).setting.program.locations() if isinstance(p.statement.target, Matrix))
-    return location.statement.target, location.statement.value
+    assign, = (p.statement for p in program.locations() if isinstance(p.statement.target, Matrix))
+    return Equation(assign.target, assign.value)
+
+
+UPDATE = update_of(tp.program(NET, OPT, GENERAL))
 
 
 def _matrix() -> sp.Expr:
@@ -45,7 +53,7 @@ def derive() -> Proof:
         values = {v[s, node]: rng.standard_normal(WIDTH) for v in (x, dx) for s in range(STEPS) for node in (1, 2)}
         values |= {W.at(0, 2): rng.standard_normal((WIDTH, WIDTH))}
         at = {l: 2, L: 5, ALPHA: rng.uniform(0.5, 1), GAMMA: rng.uniform(0, 1)}
-        target, value = _update()
+        target, value = UPDATE.target, UPDATE.value
         for s in range(STEPS):
             values[target.subs({**at, t: s})] = at_width(value.subs({**at, t: s}), values)
         return relative(at_width(step.after.subs({**at, t: STEPS}), values), values[W.at(STEPS, 2)])
@@ -53,11 +61,22 @@ def derive() -> Proof:
     return Proof(derivation.steps, numbers, f"{STEPS} updates of a random matrix of width {WIDTH}, one after the other")
 
 
+def output_by(value: sp.Expr) -> float:
+    """f_1 of Program 1 with this value of its update, alpha = gamma = 1/2, statement by statement."""
+    program = tp.program(NET, OPT, DEPTH_MUP)
+    own = update_of(program).target
+
+    def change(one: Assign) -> list[Assign]:
+        return [replace(one, value=value.subs({ALPHA: HALF, GAMMA: HALF})) if one.target == own else one]
+    changed = replace(program, body=tuple(mapped(program.body, change)))
+    run = read_program_coefficients(changed, {"T": len(XI), "L": DEPTH}, {"xi": XI, "y": Y}, exact=True)
+    return float(next(found for member, found in run.scalars.items() if str(member) == "f[1]"))
+
+
 def witness() -> Witness:
-    """Without the depth factor, gamma is 0."""
-    numbers = [[float(v) for v in values] for values in (XI, Y)]
-    without, right = (compiled(GENERAL)(DEPTH, *numbers, alpha=0.5, gamma=g).outputs[1] for g in (0.0, 0.5))
-    return Witness(f"f_1 of Program 1 at L = {DEPTH}", true_outputs(DEPTH_MUP)[1], 1e-12, float(without), float(right))
+    """Without the depth factor, gamma is 0; f_1 in truth is that of the derived recursion."""
+    return Witness(f"f_1 of Program 1 at L = {DEPTH}", derived_outputs(DEPTH_MUP)[1], 1e-12,
+                   output_by(UPDATE.value.subs(GAMMA, 0)), output_by(UPDATE.value))
 
 
 ENTRY = Entry(
@@ -74,5 +93,5 @@ ENTRY = Entry(
         Slip.INCOMPLETE,
         "appendix F, parameter update",
         r"| W_{t+1}^{l} | &= | W_{t}^{l} | - \eta\, | \delta h_{t}^{l} \rangle_{\chi_{t}} \langle x_{t}^{l-1} |",
-        lambda: line(*_update()), witness),),
+        UPDATE.latex, witness),),
 )
