@@ -13,7 +13,7 @@ from tpcalc.calculus.rules import Unroll
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, Matrix, Vector
-from tpcalc.programs.program import Assign, mapped
+from tpcalc.programs.program import Assign, Program, mapped
 
 from ..._finite_width import at_width
 from ..._line import (ALPHA, DEPTH, DEPTH_MUP, GAMMA, GENERAL, HALF, NET, OPT, XI, Y, derived_outputs, kets,
@@ -22,7 +22,7 @@ from ..._line import (ALPHA, DEPTH, DEPTH_MUP, GAMMA, GENERAL, HALF, NET, OPT, X
 WIDTH, STEPS = 6, 4
 
 
-def update_of(program: tp.theory.Program) -> Equation:
+def update_of(program: Program) -> Equation:
     """W_{t+1} and its value in the program."""
     assign, = (p.statement for p in program.locations() if isinstance(p.statement.target, Matrix))
     return Equation(assign.target, assign.value)

@@ -89,7 +89,7 @@ class _Diagonals(PrintedRecursion):
 
     def __init__(self, task: tp.Task, depth: int) -> None:
         self.entered: set[tuple[int, int, int, int]] = set()
-        super().__init__(task.inputs.ravel(), task.targets.ravel(), depth)
+        super().__init__(task.inputs.ravel().tolist(), task.targets.ravel().tolist(), depth)
 
     def _bracket(self, t: int, s: int, a: int, node: int) -> Fraction:
         self.bracket = t, s, a
