@@ -46,6 +46,18 @@ def test_what_is_read_of_an_entry(key: str) -> None:
     assert (sum(one.is_read for one in found), len(found)) == READ[key], [str(one) for one in found if not one.is_read]
 
 
+@pytest.mark.parametrize("key", ["tensor_programs_vi/parameter_update", "tensor_programs_vi/proposition_d2",
+                                 "depthwise_transfer/infinite_depth_action", "depthwise_transfer/continuum"])
+def test_corrected_forms_of_an_entry_are_read(key: str) -> None:
+    found = read_corrections(entry(key))
+    assert found and not [str(one) for one in found if not one.is_read]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_read_of_streams_does_not_hang_on_the_draw(seed: int) -> None:
+    assert all(one.is_read for one in read_equations(entry("depthwise_transfer/infinite_depth_action"), seed))
+
+
 @pytest.mark.nightly
 def test_what_is_read_of_the_ledger() -> None:
     """At least so many equations of each paper, with a few in hand for draws."""
