@@ -31,6 +31,25 @@ def test_every_point_is_in_one_regime_which_has_its_powers(opt: object, data: st
     assert len(seen) > 3
 
 
+@pytest.mark.parametrize("opt, data, regimes", [
+    (tp.Adam(), "fixed", 6), (tp.Muon(), "width", 12), (tp.Muon(weight_decay=0.1), "width", 18)])
+def test_regimes_that_say_the_same_are_joined_where_they_touch(opt: object, data: str, regimes: int) -> None:
+    """No slice is left on a boundary, and every point has the regime that it had in the parts; many are on one."""
+    found = tp.classify(1, "1/2", opt=opt, steps=T, data=data).horizon
+    parts = tuple(found._regimes())
+    assert len(found.regimes) == regimes < len(parts)
+    assert not any(isinstance(one, sp.Eq) for regime in found.regimes for one in regime.where)
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        point = {one: sp.Rational(int(rng.integers(0, 5)), 4) * (-1 if one in (SIGNAL, DECAY) else 1)
+                 for one in found.parameters}
+        values = list(point.values())
+        (before,), (after,) = ([one for one in regimes if one.region.contains(values)]
+                               for regimes in (parts, found.regimes))
+        assert before.name == after.name
+        assert (before.drift - after.drift).subs(point) == (before.noise - after.noise).subs(point) == 0
+
+
 def test_muon_has_two_regions_of_batches_where_data_are_as_wide_as_the_network() -> None:
     wide = tp.classify(1, 0.5, opt=tp.Muon(), steps=0, data="width").horizon
     below, above = (wide.at(b=b, n=1, s=-4) for b in ("1/2", 2))

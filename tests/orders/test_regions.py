@@ -46,6 +46,28 @@ def test_conditions_for_people_say_the_same(region: Region, point: tuple) -> Non
         assert all(bool(c.subs(values)) for c in region.expressions((A, G))) == region.contains(point)
 
 
+@given(regions, regions, st.lists(points, min_size=1, max_size=5))
+def test_joined_regions_have_the_points_of_both_and_no_others(one: Region, other: Region, some: list) -> None:
+    if not one.is_empty and not other.is_empty:
+        both = one.joined(other)
+        assert both is None or all(both.contains(point) == (one.contains(point) or other.contains(point))
+                                   for point in some)
+
+
+@given(regions, forms)
+def test_the_parts_of_a_region_join_again(region: Region, form: Affine) -> None:
+    """The boundary with each side, and both with each other; the sides alone leave the boundary out."""
+    parts = dict(region.split(form))
+    if len(parts) == 3:
+        assert parts["<"].joined(parts[">"]) is None
+        for first, last in "<>", "><":
+            half = parts["="].joined(parts[first])
+            assert half is not None
+            whole = half.joined(parts[last])
+            assert whole is not None and all(whole.never(c.form, "<" if not c.strict else "<=")
+                                             for c in region.conditions)
+
+
 @given(regions, forms, points)
 def test_a_form_divides_a_region_in_three(region: Region, form: Affine, point: tuple) -> None:
     parts = dict(region.split(form))

@@ -92,6 +92,25 @@ class Region:
                 kept.remove(condition)
         return Region(self.size, tuple(kept))
 
+    def joined(self, other: "Region") -> "Region | None":
+        """The points of either of two regions that are not empty, where they are one region; None elsewhere.
+
+        What both keep is the least region with both in it, if there is one; nothing of it may be in neither.
+        """
+        def kept(one: "Region", another: "Region") -> Iterator[Condition]:
+            for condition in one.conditions:
+                if another.never(condition.form, "<"):
+                    yield Condition(condition.form, condition.strict and another.never(condition.form, "="))
+
+        whole = Region(self.size, tuple(dict.fromkeys((*kept(self, other), *kept(other, self)))))
+
+        def beyond(region: "Region", condition: Condition) -> "Region":
+            return region.where(condition.form, "<=" if condition.strict else "<")
+
+        missing = any(not beyond(beyond(whole, first), second).is_empty
+                      for first in self.conditions for second in other.conditions)
+        return None if missing else whole.reduced()
+
     @property
     def equations(self) -> tuple[Affine, ...]:
         """Forms that vanish all over the region, none of which follows from those before it."""

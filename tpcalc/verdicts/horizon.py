@@ -96,8 +96,28 @@ class HorizonVerdict(Tabled, Short):
 
     @cached_property
     def regimes(self) -> tuple[HorizonRegime, ...]:
-        """The regions on which drift and noise are single powers; they cover all, and do not overlap."""
-        return tuple(self._regimes())
+        """The regions on which drift and noise are single powers, as few as join in pairs; they cover all, and do not
+        overlap."""
+        found: list[HorizonRegime] = []
+        for one in self._regimes():
+            while pair := next(((other, both) for other in found if (both := self._joined(other, one))), None):
+                found.remove(pair[0])
+                one = pair[1]
+            found.append(one)
+        return tuple(found)
+
+    def _joined(self, one: HorizonRegime, other: HorizonRegime) -> HorizonRegime | None:
+        """Two regimes of one name as one where they touch, with powers that hold on both; None elsewhere."""
+        if one.name != other.name:
+            return None
+        letters = self.parameters
+        for powers, elsewhere in ((one, other), (other, one)):
+            differences = (powers.drift - elsewhere.drift, powers.noise - elsewhere.noise)
+            if all(elsewhere.region.sign(Affine.of(power, letters)) == "=" for power in differences):
+                region = one.region.joined(other.region)
+                return None if region is None else HorizonRegime(one.name, _where(region, letters), powers.drift,
+                                                                 powers.noise, region)
+        return None
 
     def _regimes(self) -> Iterator[HorizonRegime]:
         letters = self.parameters
@@ -115,8 +135,7 @@ class HorizonVerdict(Tabled, Short):
                         name = ", ".join(filter(None, (
                             "signal" if signal else "noise", kind,
                             f"{'above' if above else 'below'} the critical batch", width)))
-                        where = tuple(one for one in last.expressions(letters) if one != sp.true)
-                        yield HorizonRegime(name, where, *total, last)
+                        yield HorizonRegime(name, _where(last, letters), *total, last)
 
     def at(self, **powers: Number) -> HorizonRegime:
         """The regime at numbers for all letters that are left, by name; raises ``ValueError`` for others, or fewer."""
@@ -225,6 +244,11 @@ def _power(name: str, value: Any, letter: sp.Symbol) -> sp.Expr:
 def _at_least_one(power: sp.Expr) -> sp.Expr:
     """Nothing happens after less than one step."""
     return sp.Max(0, power)
+
+
+def _where(region: Region, letters: tuple[sp.Symbol, ...]) -> tuple[sp.Expr, ...]:
+    """Its equations and inequalities, without what the letters' own signs say."""
+    return tuple(one for one in region.expressions(letters) if one != sp.true)
 
 
 def _least(windows: Mapping[str, sp.Expr], region: Region, letters: tuple[sp.Symbol, ...]
