@@ -1,4 +1,4 @@
-"""The universal curve of outputs at infinite depth: three numbers, the singular values of the product and their turn."""
+"""The universal curve of outputs at infinite depth: two singular values of the product of all layers, and a turn."""
 
 from __future__ import annotations
 
@@ -66,19 +66,18 @@ def derive() -> Proof:
     for target, one, motion, (i, j) in zip(MOTIONS, STATE, motions, ((0, 0), (1, 1), (0, 1))):
         tangent = (left.T * (left * sizes * right).diff(one) * right.T)[i, j]
         said = f"entry {i + 1}{j + 1} in singular vectors; their turn alone has entries off the diagonal"
-        steps.append(Trigonometric(len(steps) + 1, target, mean(sizes[i, i], sizes[j, j]) * pull[i, j] / tangent, motion,
-                                "motion of the product", said, FROM))
+        moved = mean(sizes[i, i], sizes[j, j]) * pull[i, j] / tangent
+        steps.append(Trigonometric(len(steps) + 1, target, moved, motion, "motion of the product", said, FROM))
     steps.append(Trigonometric(4, OUTPUT, (left * sizes * right)[READOUT, INPUT], output, "singular vectors",
-                            "from the input to the readout"))
-    known = tuple(zip(MOTIONS, motions))
-    steps.append(PutIn(5, KERNEL, slope(output), kernel, "chain rule", "the motions of the state", known=known))
+                               "from the input to the readout"))
+    known, said = tuple(zip(MOTIONS, motions)), "the motions of the state"
+    steps.append(PutIn(5, KERNEL, slope(output), kernel, "chain rule", said, known=known))
     of_others = sum((left[READOUT, k] ** 2 * mean(sizes[k, k], sp.Integer(1)) for k in range(2)), sp.Integer(0))
-    steps.append(Trigonometric(6, ACROSS, of_others, across, "motion of the product", "an input that M leaves as it is has "
-                            "the singular value 1", FROM))
-    steps.append(PutIn(7, VOLUME, slope(sp.log(LARGE * SMALL)), volume, "chain rule", "det M is the product of singular "
-                       "values", known=(*known, (OUTPUT, output))))
-    steps.append(PutIn(8, LAPSE, slope(1 / SMALL - 1 / LARGE), lapse, "chain rule", "the motions of the state",
-                       known=known))
+    steps.append(Trigonometric(6, ACROSS, of_others, across, "motion of the product",
+                               "an input that M leaves as it is has the singular value 1", FROM))
+    steps.append(PutIn(7, VOLUME, slope(sp.log(LARGE * SMALL)), volume, "chain rule",
+                       "det M is the product of singular values", known=(*known, (OUTPUT, output))))
+    steps.append(PutIn(8, LAPSE, slope(1 / SMALL - 1 / LARGE), lapse, "chain rule", said, known=known))
     return Proof(steps, numbers, "motions, output and kernels of a product of layers, at random states", 1e-9)
 
 
@@ -122,12 +121,13 @@ ENTRY = Entry(
     kind="proposition",
     title="outputs of one direction of the gradient move on one curve",
     source="tpcalc (new)",
-    says="Gradients keep one direction, $G = v u^\\top$ in units of $dz = -\\eta \\chi\\, dt$, $u$ the input and $v$ the "
-         "readout, two orthogonal unit vectors, and $M = 1$ at $z = 0$. On their span $M = R(\\theta / 2) S R(\\theta / "
-         "2)$, $R$ a rotation and $S$ symmetric with eigenvectors $u \\pm v$ and eigenvalues $\\sigma_1$, $\\sigma_2$, "
-         "from 1, 1 and $\\theta = 0$. $F(z) = v^\\top M u$ is the output of $u$, which is one curve for all data, "
-         "widths and rates; $\\partial_z F$ is the tangent kernel of $u$, and $K_\\perp$ that of an input orthogonal to "
-         "$u$ and $v$. So $z = 1 / \\sigma_2 - 1 / \\sigma_1$, and $\\log \\det M$ is the integral of outputs.",
+    says="Gradients keep one direction, $G = v u^\\top$ in units of $dz = -\\eta \\chi\\, dt$, $u$ the input and "
+         "$v$ the readout, two orthogonal unit vectors, and $M = 1$ at $z = 0$. On their span $M = R(\\theta / 2) "
+         "S R(\\theta / 2)$, $R$ a rotation and $S$ symmetric with eigenvectors $u \\pm v$ and eigenvalues "
+         "$\\sigma_1$, $\\sigma_2$, from 1, 1 and $\\theta = 0$. $F(z) = v^\\top M u$ is the output of $u$, which "
+         "is one curve for all data, widths and rates; $\\partial_z F$ is the tangent kernel of $u$, and "
+         "$K_\\perp$ that of an input orthogonal to $u$ and $v$. So $z = 1 / \\sigma_2 - 1 / \\sigma_1$, and "
+         "$\\log \\det M$ is the integral of outputs.",
     statement=statement,
     assumptions=("gradient flow at infinite depth, alpha above 1/2", "gradients of one direction"),
     uses=("tpcalc/long_training",),

@@ -91,7 +91,7 @@ def what_is_derived_and_misprinted_is_known(ledger: Ledger) -> None:
                           "stein", "price", "isserlis", "sheppard", "conditioning",
                           "finite_network", "tangent_kernel", "last_gradient_kernel", "embedding_and_readout",
                           "momentum", "weight_decay", "within_blocks", "width_scales", "averages_over_weights",
-                          "loops", "batches", "long_training", "output_curve"}
+                          "loops", "batches", "long_training", "output_curve", "stationary_state"}
     compared = {key.split("/")[1] for key, status in found.items() if status.startswith("compared")}
     assert compared == {"translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
                         "feature_learning", "dimensionless", "taylor", "forward_equations", "differentials_in_width",

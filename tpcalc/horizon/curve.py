@@ -35,6 +35,7 @@ class OutputCurve:
     """F(z), found from the motion of the product of all layers, with F for time: it does not blow up where F does.
 
     depth: infinity, or that of a network whose matrices start at 0: initial matrices are nothing at infinite depth.
+    Source: [tpcalc/output_curve].
 
     >>> found = OutputCurve(depth=2).at(np.array([0.0, 0.5]))
     >>> found.value.round(6).tolist(), found.along.round(6).tolist()

@@ -45,7 +45,8 @@ def stationary_state(stream: Stream, decay: float) -> StationaryState:
     """The state at which decay A = delta x_b^T, x_b the stream of b = covariance (teacher - weights).
 
     Streams orthogonal to that one do not move, so that weights are along b, b = ridge weights, and weights are those
-    of ridge regression: the ridge is decay times the size of the updates over that of the output.
+    of ridge regression: the ridge is decay times the size of the updates over that of the output. Source:
+    [tpcalc/stationary_state].
     """
     from scipy.optimize import brentq
 
