@@ -16,6 +16,7 @@ t, s, r_, v = sp.symbols("t s r v", integer=True)
 h, g, phi, dphi, u, r, Phi, G, H, A, B, Ch, Cg, J, R, ddphi, f = fields(
     "h g phi dphi u r Phi G H A B Ch Cg J R ddphi f")
 Delta = sp.IndexedBase(r"\Delta")
+G.commutes = True   # a kernel of gradients is symmetric in its steps
 
 
 def _sum(body: sp.Expr, index: sp.Symbol = s, end: sp.Expr = t - 1) -> sp.Expr:
