@@ -26,7 +26,8 @@ t, s = sp.symbols("t s", integer=True)
 # how many equations are read of entries whose checks are quick, all of those that were once falsified and passed among
 # them; what is missing is what `tpcalc prove --spoil` prints as not read
 READ = {"tpcalc/muon_on_gram_matrices": (1, 1), "tpcalc/batches": (4, 4),
-        "tpcalc/long_training": (4, 4), "tpcalc/stationary_state": (11, 11), "depthwise_transfer/parametrization": (3, 3),
+        "tpcalc/long_training": (4, 4), "tpcalc/stationary_state": (11, 11),
+        "depthwise_transfer/parametrization": (3, 3),
         "depthwise_transfer/responses": (9, 9), "depthwise_transfer/finite_size": (3, 3),
         "depthwise_transfer/finite_network": (4, 4), "depthwise_transfer/tangent_kernel": (4, 4),
         "depthwise_transfer/embedding_and_readout": (4, 4), "depthwise_transfer/momentum": (4, 4),
