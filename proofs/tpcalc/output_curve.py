@@ -61,7 +61,7 @@ def slope(of: sp.Expr) -> sp.Expr:
 def derive() -> Proof:
     *motions, output, kernel, across, volume, lapse = (equation.value for equation in statement().equations)
     left, sizes, right = factors()
-    pull = left.T * sp.Matrix(PULL).applyfunc(sp.nsimplify) * right.T
+    pull = left.T * sp.Matrix(PULL).applyfunc(sp.Rational) * right.T
     steps: list[StepLike] = []
     for target, one, motion, (i, j) in zip(MOTIONS, STATE, motions, ((0, 0), (1, 1), (0, 1))):
         tangent = (left.T * (left * sizes * right).diff(one) * right.T)[i, j]

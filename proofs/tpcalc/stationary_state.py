@@ -131,7 +131,7 @@ def settled(depth: int, stream: Stream, decay: float) -> np.ndarray:
 
 def evidence() -> Evidence:
     """Networks of finitely many layers that are trained until they rest, on inputs of two variances that correlate."""
-    stream, decay = Stream([[1.5, 0.4], [0.4, 0.6]], [0.7, -0.5]), 0.2
+    stream, decay = Stream(np.array([[1.5, 0.4], [0.4, 0.6]]), np.array([0.7, -0.5])), 0.2
     said = stationary_state(stream, decay).weights
     found = [settled(depth, stream, decay) for depth in DEPTHS]
     off = tuple(float(np.max(np.abs(one - said))) for one in found)
