@@ -103,7 +103,7 @@ def numbers(rng: np.random.Generator) -> float:
         return np.concatenate([size * back * (stream @ stream), -size * stream * (back @ back)])
 
     back = np.exp(product) * np.array([np.sin(found.angle), np.cos(found.angle)])  # a right angle less the turn ahead
-    end = solve_ivp(through, (0.0, 1.0), [1.0, 0.0, *back], "DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    end = solve_ivp(through, (0.0, 1.0), [1.0, 0.0, *back], "DOP853", rtol=3e-14, atol=1e-15).y[:, -1]
     pull = covariance @ (teacher - weights)
     return max(worst, *np.abs(end[2:] - [0.0, 1.0]), abs(end[1] - output), abs(product - size * output),
                abs(updates - size**2 * (end[:2] @ end[:2])), *np.abs(weights - found.weights),

@@ -43,14 +43,13 @@ def test_what_a_proof_does_not_reach_is_a_failure() -> None:
 
 def test_integral_equations_typed_wrong_have_residuals(monkeypatch: pytest.MonkeyPatch) -> None:
     module = proofs_module("tensor_programs_vi.proposition_c4")
-    right = module.gamma_equation
 
-    def wrong(side: int) -> Equation:
-        equation = right(side)
+    def wrong(equation: Equation) -> Equation:
         return Equation(equation.target, equation.value.replace(
             lambda e: isinstance(e, sp.Sum), lambda e: sp.Sum(e.function, (e.limits[0][0], 1, e.limits[0][2]))))
 
-    monkeypatch.setattr(module, "gamma_equation", wrong)
+    right = module.EQUATIONS
+    monkeypatch.setattr(module, "EQUATIONS", replace(right, equations=tuple(map(wrong, right.equations))))
     assert any("forward Gamma" in text for text in check_entry(module.ENTRY).failures)
 
 

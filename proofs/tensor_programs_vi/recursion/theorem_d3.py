@@ -129,8 +129,8 @@ def sum_of_parts() -> Witness:
 
 
 def second_differences(source: float | None = None) -> list[float]:
-    """Of Gamma_{1,0,0,1}, p just behind the middle, at a q or, by default, at q = p: at depth L/2 that source is born
-    two places later."""
+    """Second differences of Gamma_{1,0,0,1}, p just behind the middle, at a q or, by default, at q = p: at depth L/2
+    that source is born two places later."""
     seconds = []
     for depth in OWN_DEPTHS:
         p, back = 0.5 + 2 / depth, 0.5
