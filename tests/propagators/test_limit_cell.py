@@ -42,11 +42,13 @@ SLOW = [tp.ResNet("tanh"), tp.ResNet("linear", "mlp"), tp.ResNet("tanh", "mlp"),
                          ids=range(len(FAST) + len(SLOW)))
 def test_regimes(net: tp.ResNet) -> None:
     """Noise survives at alpha = 1/2 alone, drift at alpha + gamma = 1 alone, for every block of one fresh matrix or
-    more: their orders are not those of other networks by decree, but they agree."""
+    more: their orders are not those of other networks by decree, but they agree. Behind a norm a bounded function's
+    stream grows like a power, which outputs tell first after an update."""
     for alpha, gamma in ((H, H), (3 * Q, Q), (H, sp.Integer(1)), (3 * Q, 3 * Q)):
         found = regime(net, alpha, gamma)
         assert (found.noise, found.drift, found.obstacle) == (alpha == H, alpha + gamma == 1, "")
-    for alpha, gamma, step in ((Q, H, ("at initialization", "step 1")), (H, Q, ("step 1", "first update"))):
+    for alpha, gamma, step in ((Q, H, ("at initialization", "step 1", "first update")),
+                               (H, Q, ("step 1", "first update"))):
         with pytest.raises(tp.Divergence, match=rf"alpha = {alpha}, gamma = {gamma} given.*needs") as caught:
             limit_cell(tp.DepthScaling(alpha, gamma), net)
         assert any(when in str(caught.value) for when in step)
