@@ -86,7 +86,7 @@ def test_relative_rates(optimizer: str) -> None:
     """Against width by the rank of gradients; against depth as steps of spectral norm 1, beside norms."""
     wide, deep = shapes(2, 256), shapes(8, 64)
     assert factors(optimizer, target=wide, data="fixed")[0] == 0.5
-    assert factors(optimizer, target=wide, data="width")[0] == 1
+    assert factors(optimizer, target=wide, data="width")[0] == factors(optimizer, target=wide, data="Width")[0] == 1
     for forward in ("gauge", "multiplier"):
         muon = plan_shapes(SMALL, deep, optimizer="muon", forward=forward).entry("h.0.proj.weight")
         sphere = plan_shapes(SMALL, deep, optimizer=optimizer, forward=forward).entry("h.0.proj.weight")

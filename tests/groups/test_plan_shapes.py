@@ -143,6 +143,15 @@ def test_positions_and_class_tokens_do_not_decay() -> None:
     assert not shown["cls_token"] and not shown["pos_embed"] and shown["patch_embed.proj.weight"]
 
 
+@pytest.mark.parametrize("name, decays", [("pos", False), ("position_embedding", False), ("positional_embed", False),
+                                          ("cls", False), ("post_embed", True), ("clsemb", True)])
+def test_positions_are_told_by_whole_words(name: str, decays: bool) -> None:
+    """A name that begins as theirs do is another's."""
+    base, target = ({**vit(layers, n), name: (1, 17, n)} for layers, n in ((2, 32), (6, 64)))
+    found = next(p for p in find_roles(base, target).parameters if p.pattern == name)
+    assert (found.role, found.decays) == ("input", decays)
+
+
 def test_a_head_in_front_of_layers_is_a_head() -> None:
     """Modules are not always made in the order in which they are used."""
     def shapes(n: int, head: str) -> Shapes:

@@ -9,6 +9,7 @@ import sympy as sp
 
 from .._checks import choice, exponent, positive_integer, short
 from ..errors import NotCovered
+from ..optimizers.rank import DIRECTIONS
 from ..scaling import Powers
 from ..scaling.powers import Frozen
 from .factors import SIGN, is_muon, on_spheres
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 ALLOWED = ("batch_size", "steps", "u")
 BATCHES, LENGTH = "B", "T"
-DATA = ("fixed", "width")
 HALF = sp.Rational(1, 2)
 WHY = "{} steps of {} samples in the place of {} of {}: {}"
 NARROW = "a batch of fewer samples than the width makes steps of as many directions, whose number stays as it grows"
@@ -71,7 +71,7 @@ def plan_horizon(horizon: Mapping[str, Any] | None, x: Any = None, data: str | N
     1/2
     """
     if data is not None:
-        choice("data", data, DATA)
+        choice("data", data, DIRECTIONS)
     if horizon is None:
         if x is not None:
             raise ValueError(f"x: got {short(x)} without a horizon; expected horizon=dict(batch_size=..., steps=...)")

@@ -13,7 +13,7 @@ from .._types import Fields, Value
 from .._shown import Short, Tabled, text_table
 from ..errors import NotCovered
 from ..optimizers.names import RELATIVE as ON_NORMS
-from ..optimizers.rank import HALF, finite_batches, rank_powers
+from ..optimizers.rank import DIRECTIONS, HALF, finite_batches, rank_powers
 from ..scaling import Powers, Scaling
 from ..scaling.powers import Frozen
 from ..tune.recipe import named_recipe
@@ -354,6 +354,7 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
                   of_visits: Mapping[str, Powers] = MappingProxyType({}), data: str | None = None) -> Plan:
     """A plan from roles, whatever told them; the other arguments are those of ``plan_shapes``. of_visits: the powers of
     the number of visits for matrices of layers, by what moves them; needed where that grows."""
+    data = data and _checks.choice("data", data, DIRECTIONS)
     entries, clips = [], False
     for parameter in found.parameters:
         own, use = optimizer_of_role(parameter, optimizer), parameter.use

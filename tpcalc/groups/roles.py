@@ -20,7 +20,7 @@ LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down
                      "dense_4h_to_h to_out w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
 INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem|^in$)", re.I)
-POSITIONS = re.compile(r"(^|[._])(pos|cls)[^.]*$", re.I)  # what is added as it is, and is no module's
+POSITIONS = re.compile(r"(^|[._])(pos(ition(s|al)?)?|cls)(_[^.]*)?$", re.I)  # is added as it is, and is no module's
 OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$|^fc$)", re.I)
 MATRIX_NAMES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
 STRANGE = re.compile(r"(router|expert|moe|switch|lora|layer_?scale|^ls\d*$|rezero|(resid|skip)\w*(lambda|scale|alpha))",

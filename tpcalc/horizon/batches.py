@@ -11,6 +11,7 @@ from .._checks import choice, short
 from ..errors import NotCovered
 from ..optimizers.faithful import degree, optimizer_name
 from ..optimizers.names import BY_NAME
+from ..optimizers.rank import DIRECTIONS
 from ..optimizers.updates import kind_of_updates
 
 # powers of the growing variable: batch size, steps, width, mean of a sample's gradient over its noise, decay's share
@@ -58,7 +59,7 @@ def batch_step(optimizer: Any, data: str = "fixed") -> BatchStep:
     >>> batch_step(tp.Muon(), "width").noise
     Min(b, n)/2
     """
-    directions = WIDTH if choice("data", data, ("fixed", "width")) == "width" else sp.Integer(0)
+    directions = WIDTH * DIRECTIONS[choice("data", data, DIRECTIONS)]
     name = optimizer_name(optimizer)
     kind = kind_of_updates(BY_NAME[name] if name in BY_NAME and isinstance(optimizer, str) else optimizer)
     if kind == "spectral":

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, singledispatch
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, ContextManager, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
@@ -65,17 +65,22 @@ def read_equations(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
         raise NotCovered(f"{entry.key}: its checks fail as it is; expected an entry that holds")
     found = []
     for number, one in enumerate(getattr(entry.statement(), "equations", ()), 1):
-        attribute, side = _attribute_of(one)
-        rng = np.random.default_rng([seed, number, *entry.key.encode()])
-        noticed, equal = [], []
-        for what, wrong in spoils(side, rng):
-            if _are_equal(side, wrong, getattr(one, "relation", "=")):
-                equal.append(what)
-                continue
-            with spoiled(entry, number - 1, attribute, wrong):
-                noticed.append((what, bool(check_entry(entry, seed).failures)))
-        found.append(ReadEquation(entry.key, number, _text(one), tuple(noticed), tuple(equal)))
+        found.append(_read(entry, number, _text(one), one, partial(spoiled, entry, number - 1), seed))
     return tuple(found)
+
+
+def _read(entry: Entry, number: int, text: str, one: Any, while_wrong: Callable[[str, Any], ContextManager[None]],
+          seed: int) -> ReadEquation:
+    """One equation in every way that changes it; while_wrong: given an attribute and what is wrong, has it so."""
+    attribute, side = _attribute_of(one)
+    noticed, equal = [], []
+    for what, wrong in spoils(side, np.random.default_rng([seed, number, *entry.key.encode()])):
+        if _are_equal(side, wrong, getattr(one, "relation", "=")):
+            equal.append(what)
+            continue
+        with while_wrong(attribute, wrong):
+            noticed.append((what, bool(check_entry(entry, seed).failures)))
+    return ReadEquation(entry.key, number, text, tuple(noticed), tuple(equal))
 
 
 def read_corrections(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
@@ -92,23 +97,8 @@ def read_corrections(entry: Entry, seed: int = 0) -> tuple[ReadEquation, ...]:
         if own is None or any(own is one for one in equations):
             found.append(ReadEquation(entry.key, number, text, tuple(_by_the_statement(entry, erratum, seed))))
         else:
-            noticed, equal = _by_itself(entry, own, seed, number)
-            found.append(ReadEquation(entry.key, number, text, tuple(noticed), tuple(equal)))
+            found.append(_read(entry, number, text, own, partial(_set, own), seed))
     return tuple(found)
-
-
-def _by_itself(entry: Entry, own: Any, seed: int, number: int) -> tuple[list[tuple[str, bool]], list[str]]:
-    """What was done to an equation that is in no statement and whether a check noticed; and what left it equal."""
-    attribute, side = _attribute_of(own)
-    noticed, equal = [], []
-    for what, wrong in spoils(side, np.random.default_rng([seed, number, *entry.key.encode()])):
-        if _are_equal(side, wrong, getattr(own, "relation", "=")):
-            equal.append(what)
-            continue
-        _forget()
-        with _set(own, attribute, wrong):
-            noticed.append((what, bool(check_entry(entry, seed).failures)))
-    return noticed, equal
 
 
 def _by_the_statement(entry: Entry, erratum: Erratum, seed: int) -> list[tuple[str, bool]]:
@@ -295,7 +285,8 @@ def _text(equation: Any) -> str:
 
 @contextmanager
 def _set(one: Any, attribute: str, wrong: Any) -> Iterator[None]:
-    """An object while it is wrong; nothing remembers then that it was. What was right is for others to forget."""
+    """An object while it is wrong; nothing remembers what was right or wrong."""
+    _forget()
     right = getattr(one, attribute)
     object.__setattr__(one, attribute, wrong)
     try:

@@ -19,6 +19,7 @@ from ..training.builders import require_vectors_taken
 from ..training.by_parameter import exponents_of_powers, require_what_is_counted, settings_in_layers
 from ..optimizers.clipped import Clipped
 from ..programs.program import Program
+from ..optimizers.rank import DIRECTIONS
 from ..optimizers.updates import Optimizer, unclipped
 from ..width.sizes.verdict import width_verdict
 from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates, by_visits
@@ -110,7 +111,7 @@ def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: S
     """The verdict on a depth scaling, or on exponents matrix by matrix; ``classify`` with two numbers comes here."""
     if not isinstance(scale, (DepthScaling, Parametrization)):
         raise ValueError(f"scale: got {short(scale)}; expected a tp.DepthScaling or a tp.Parametrization")
-    choice("data", data, ("fixed", "width"))
+    data = choice("data", data, DIRECTIONS)
     if batch_size is None and steps is None:
         if data != "fixed":
             raise ValueError(f"data: got {data!r} without batch_size and steps, beside which alone it says something; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import sympy as sp
+from sympy.core.relational import Relational
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
@@ -26,9 +27,13 @@ def statement() -> Equations:
 
 
 def points() -> list[Point]:
-    """Random rational points, most of them on lines of the conditions and at their crossings."""
-    every = sp.And(*(one.value for one in statement().equations))
-    return list(dict.fromkeys(random_points(np.random.default_rng(41), every)))[:MOST]
+    """Random rational points, those first through which most lines of the conditions go: relations meet there."""
+    every = sp.And(*(one.value for one in statement_of((CASE,)).equations))
+    lines = sorted(every.atoms(Relational), key=str)
+
+    def crossings(point: Point) -> int:
+        return sum((one.lhs - one.rhs).xreplace(dict(zip((ALPHA, GAMMA), point))) == 0 for one in lines)
+    return sorted(dict.fromkeys(random_points(np.random.default_rng(41), every)), key=crossings, reverse=True)[:MOST]
 
 
 def evidence() -> Evidence:
