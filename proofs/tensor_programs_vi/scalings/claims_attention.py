@@ -20,6 +20,7 @@ TRAINS = sp.Or(sp.And(sp.Eq(ALPHA, 1), sp.Eq(GAMMA, 0)),
 OPEN = sp.Or(sp.And(ALPHA > 1, LINE), sp.And(ALPHA + GAMMA > 1, ALPHA + 2 * GAMMA <= 1))
 CASE = Case("attention", NET, (tp.SGD(), tp.Adam()), TRAINS, sp.And(ALPHA >= HALF, ALPHA <= 1, LINE), OPEN, normed=True)
 MOST = 10  # points, of which each takes a second
+LEFT = (HALF / 2, 1 - HALF / 2)  # on the line of Depth-muP, where noise explodes
 
 
 def statement() -> Equations:
@@ -33,7 +34,8 @@ def points() -> list[Point]:
 
     def crossings(point: Point) -> int:
         return sum((one.lhs - one.rhs).xreplace(dict(zip((ALPHA, GAMMA), point))) == 0 for one in lines)
-    return sorted(dict.fromkeys(random_points(np.random.default_rng(41), every)), key=crossings, reverse=True)[:MOST]
+    found = sorted(dict.fromkeys(random_points(np.random.default_rng(41), every)), key=crossings, reverse=True)
+    return [*found[:MOST], LEFT]
 
 
 def evidence() -> Evidence:
