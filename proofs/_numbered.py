@@ -40,7 +40,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "finite_size": (103, 107, 109, 110, 117),
 }
 
-ONE_NEURON = "tests/agreement/test_one_neuron.py"
+ONE_NEURON, FIRST_UPDATE = "tests/agreement/test_one_neuron.py", "tests/agreement/test_first_update.py"
 SIZES = "tests/studies/test_finite_size.py::test_the_decomposition_112_to_116"
 ELSEWHERE: dict[int, tuple[str, ...]] = {
     101: ("tpcalc/finite_width",), **{number: ("tpcalc/finite_width", SIZES) for number in (113, 114)},
@@ -68,6 +68,7 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "(1)": (f"{VI}/program_1",), "(5)": (f"{VI}/definition_c1",), "(6)": (f"{VI}/definition_c1",),
         "(2)": (f"{ONE_NEURON}::test_equation_2",),
         "(3)": (f"{ONE_NEURON}::test_equation_3_is_a_step_of_the_library",),
+        "(4)": (f"{FIRST_UPDATE}::test_equation_4_in_a_batch",), "(8)": (f"{FIRST_UPDATE}::test_equation_8",),
         "(7)": (f"{VI}/parameter_update",), "(9)": (f"{VI}/appendix_k",),
     },
     "Depthwise Hyperparameter Transfer in Residual Networks": {
@@ -87,13 +88,13 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         **{f"({number})": (f"{FAMILY}/criticality",) for number in ("3.1", "3.2", "3.3")},
         "(3.7)": (f"{FAMILY}/forward_equations", f"{FAMILY}/learning_rate_equivalence"),
         **{f"(3.{number})": (f"{FAMILY}/learning_rate_equivalence",) for number in range(8, 12)},
-        **{f"(3.{number})": (f"{FAMILY}/family",) for number in range(12, 20)},
-        "(3.20)": (),
+        **{f"(3.{number})": (f"{FAMILY}/family",) for number in range(12, 21)},
         **{f"(4.{number})": (f"{FAMILY}/forward_equations",) for number in (2, 5, 8)},
         **{f"(4.{number})": tuple(f"{FAMILY}/differentials_in_{size}" for size in ("width", "depth"))
            for number in (3, 6, 9)},
-        **{f"(A{number})": () for number in range(1, 15)},
-        **{f"(A{number})": (f"{FAMILY}/hierarchy",) for number in (15, 16, 17)},
+        **{f"(A{number})": (f"{FAMILY}/generated_differentials",) for number in range(1, 4)},
+        **{f"(A{number})": (f"{FAMILY}/type_one_differentials",) for number in range(4, 14)},
+        **{f"(A{number})": (f"{FAMILY}/hierarchy",) for number in range(14, 18)},
         **{f"(A{number})": (f"{FAMILY}/differential_form",) for number in (18, 19)},
         "footnote 2": (f"{FAMILY}/translation",),
         "footnote 15": (f"{FAMILY}/feature_learning",),

@@ -67,7 +67,7 @@ ENTRY = Entry(
     key="meta_principled/family",
     kind="theorem",
     title="the meta-principled family",
-    source="Meta-Principled Family, (3.12) to (3.15)",
+    source="Meta-Principled Family, (3.12) to (3.20)",
     says="The principles leave $s = p_L$ and the gauge $t = q_1$, which is no choice; $t = 0$ is the family.",
     statement=statement,
     assumptions=("a perceptron of $L \\geq 2$ layers",),

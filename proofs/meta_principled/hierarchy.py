@@ -58,12 +58,12 @@ ENTRY = Entry(
     key="meta_principled/hierarchy",
     kind="theorem",
     title="the hierarchy of differentials",
-    source="Meta-Principled Family, (A15), (A17)",
+    source="Meta-Principled Family, (A14) to (A17)",
     says="At initialization, of the meta-principled scaling $s$. Expectations with an odd number of weights of the "
          "last layer vanish.",
     statement=statement,
     assumptions=("one hidden layer", "smooth activations", "width to infinity at fixed depth"),
-    uses=("meta_principled/family", "meta_principled/differential_form"),
+    uses=("meta_principled/family", "meta_principled/differential_form", "meta_principled/type_one_differentials"),
     derive=derive,
     evidence=evidence,
 )

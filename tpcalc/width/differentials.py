@@ -1,8 +1,9 @@
 """Differentials of the tangent kernel in powers of the width: terms, the operators that make them, and their sizes.
 
-The operator (A1), the derivative along the gradient of the output, makes d^(k-1) H from the output by k applications.
-In a network of one hidden layer every term is a sum over one neuron j (A18): neighbors never mix, because the tangent
-kernel of the first layer is diagonal in the neurons and an entry of W belongs to one neuron.
+The operator (A1), the derivative along the gradient of the output, makes d^(k-1) H from the output by k applications
+[meta_principled/generated_differentials]. In a network of one hidden layer every term is a sum over one neuron j (A18):
+neighbors never mix, because the tangent kernel of the first layer is diagonal in the neurons and an entry of W belongs
+to one neuron [meta_principled/type_one_differentials].
 """
 
 from __future__ import annotations
