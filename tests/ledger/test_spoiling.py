@@ -16,10 +16,11 @@ from support.entries import LEFT, RIGHT, A, B, entry as made, measured, proof
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, MeasuredNumber, Proof, Slip, Witness
 from tpcalc.ledger import check, check_entry, entries, entry
-from tpcalc.ledger.spoiling import (_attribute_of, counts_of_read, read_corrections, read_equations, read_ledger,
-                                    spoiled, spoils)
+from tpcalc.ledger.record import ReadEntry, counts_of_read, read_ledger, read_record, write_record
+from tpcalc.ledger.spoiling import _attribute_of, _text, read_corrections, read_equations, spoiled, spoils
 from tpcalc.reports import cli
 
+DOCS = Path(__file__).parents[2] / "docs"
 f, g = sp.Function("f"), sp.Function("g")
 t, s = sp.symbols("t s", integer=True)
 
@@ -66,7 +67,7 @@ def test_what_is_read_of_the_ledger() -> None:
     read = read_ledger(entries())
     papers: dict[str, list[bool]] = {}
     for key, several in read.items():
-        papers.setdefault(key.partition("/")[0], []).extend(one.is_read for one in several)
+        papers.setdefault(key.partition("/")[0], []).extend(one.is_read for one in several.equations)
     counted = {paper: sum(known) for paper, known in papers.items()}
     assert counted["gaussian"] == len(papers["gaussian"]) and sum(counted.values()) >= 450, counted
 
@@ -111,8 +112,10 @@ def test_an_equation_that_no_check_reads_is_not_read_and_leaves_the_entry_cited(
     assert not one.is_read and one.missed == ("a sign", "a factor of 2", "an exponent") and "not read" in str(one)
     ledger = check({unread.key: unread})
     assert str(ledger.statuses[unread.key]) == "measured"
-    assert str(replace(ledger, read={unread.key: (one,)}).statuses[unread.key]) == "cited"
-    assert counts_of_read([one]) == "p: 0 of 1 equations are read\nall: 0 of 1 equations are read"
+    read = {unread.key: ReadEntry((one,))}
+    assert str(replace(ledger, read=read).statuses[unread.key]) == "cited"
+    assert counts_of_read(read) == ("p: 0 of 1 equations are read\nall: 0 of 1 equations are read\n"
+                                    "corrected forms: 0 of 0 are read")
 
 
 SQUARE = Equation(LEFT, RIGHT)
@@ -220,6 +223,23 @@ def test_executors_decide_nothing() -> None:
         assert read_ledger(known, executor=executor) == read_ledger(known)
 
 
+def test_what_was_read_is_kept_while_code_and_seed_are_what_they_were(tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {key: entry(key) for key in ("gaussian/stein", "tensor_programs_vi/parameter_update")}
+    told: list[tuple[int, int]] = []
+    first = read_ledger({"gaussian/stein": known["gaussian/stein"]}, folder=tmp_path)
+    both = read_ledger(known, folder=tmp_path, progress=lambda *done: told.append(done))
+    assert told == [(2, 2)] and both["gaussian/stein"] == first["gaussian/stein"]
+    assert both == read_ledger(known) and both["tensor_programs_vi/parameter_update"].corrections
+    monkeypatch.setattr("tpcalc.ledger.record.ReadEntry.of", lambda entry, seed: ReadEntry(()))
+    assert read_ledger(known, folder=tmp_path) == both
+    assert read_ledger(known, 1, folder=tmp_path)["gaussian/stein"] == ReadEntry(())
+    monkeypatch.setattr("tpcalc.ledger.record.code_digest", lambda: "another code")
+    assert read_ledger(known, folder=tmp_path)["gaussian/stein"] == ReadEntry(())
+    write_record(tmp_path / "read.json", both)
+    assert read_record(tmp_path / "read.json") == both
+
+
 def test_the_command_says_what_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                            capsys: pytest.CaptureFixture[str]) -> None:
     known = {"p/read": made("p/read", derive=proof), "p/unread": made("p/unread", evidence=measured)}
@@ -229,3 +249,18 @@ def test_the_command_says_what_is_not_read(tmp_path: Path, monkeypatch: pytest.M
     assert "0 of 1 equations read" in out and "1 of 1 equations read" in out and "all: 1 of 2 equations are read" in out
     assert "p/unread (1) not read: a sign, a factor of 2, an exponent: S &= a^{2}" in out and "p/read (1)" not in out
     assert next(line for line in out.splitlines() if line.startswith("p/unread")).split()[4:5] == ["cited"]
+    read = read_record(tmp_path / "read.json")
+    assert counts_of_read(read) in out
+    assert cli.main(["prove", "p/read", "--spoil", "--no-pdf", "-o", str(tmp_path)]) == 0
+    assert read_record(tmp_path / "read.json") == read
+
+
+def test_the_record_in_the_documents_is_of_the_ledger_as_it_is() -> None:
+    """Run ``tpcalc prove KEY --spoil`` for an entry whose statement or errata have changed, into a folder with this
+    record."""
+    record, known = read_record(DOCS / "read.json"), entries()
+    assert list(record) == list(known)
+    for key, one in known.items():
+        equations = [_text(each) for each in getattr(one.statement(), "equations", ())]
+        assert [each.text for each in record[key].equations] == equations, key
+        assert len(record[key].corrections) == len(one.errata), key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -137,12 +137,12 @@ def _against(erratum: Erratum, witness: Witness) -> list[str]:
 class Ledger:
     """Checked entries: accounts by key, every entry after those it uses.
 
-    read: by key, where they were spoiled, whether each equation of the statement is read (``is_read``): an entry of
-    which none is has no better standing than cited, whatever its checks find.
+    read: by key, where they were spoiled, what is read (``equations``, each with ``is_read``): an entry of which no
+    equation is has no better standing than cited, whatever its checks find.
     """
 
     accounts: Mapping[str, Account]
-    read: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    read: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def statuses(self) -> dict[str, Status]:
@@ -151,7 +151,8 @@ class Ledger:
         for key, account in self.accounts.items():
             failed = bool(account.failures)
             uses: list[Standing] = [found[used].standing for used in account.entry.uses]
-            unread = self.read.get(key) and not any(one.is_read for one in self.read[key])
+            equations = self.read[key].equations if key in self.read else ()
+            unread = equations and not any(one.is_read for one in equations)
             own = Standing.CITED if unread else account.own_standing
             standing = standing_of(account.entry.kind == "definition", failed, own, uses)
             found[key] = Status(standing, () if failed else tuple(erratum.slip for erratum, *_ in account.errata))

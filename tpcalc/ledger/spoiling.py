@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, singledispatch
-from typing import Any, Callable, ContextManager, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, ContextManager, Iterator, Sequence
 
 import numpy as np
 import sympy as sp
@@ -17,7 +17,6 @@ from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
 from .._shown import Short
-from .._spread import results_in_order
 from ..errors import NotCovered
 from .catalogue import PACKAGE
 from .checking import check_entry
@@ -113,24 +112,6 @@ def _by_the_statement(entry: Entry, erratum: Erratum, seed: int) -> list[tuple[s
                 if erratum.corrected() != right:
                     return [(f"{what} in equation {number + 1}", bool(check_entry(entry, seed).failures))]
     return []
-
-
-def read_ledger(entries: Mapping[str, Entry], seed: int = 0, progress: Callable[[int, int], None] | None = None,
-                executor: Any = None) -> dict[str, tuple[ReadEquation, ...]]:
-    """``read_equations`` of many entries, by key; executor, progress: as in ``check``."""
-    keys = list(entries)
-    found = results_in_order(executor, partial(read_equations, seed=seed), [entries[key] for key in keys], progress)
-    return dict(zip(keys, found))
-
-
-def counts_of_read(read: Iterable[ReadEquation]) -> str:
-    """How many equations are read, in a line a paper."""
-    papers: dict[str, list[bool]] = {}
-    for one in read:
-        papers.setdefault(one.key.partition("/")[0], []).append(one.is_read)
-    lines = [f"{paper}: {sum(known)} of {len(known)} equations are read" for paper, known in papers.items()]
-    total = [is_read for known in papers.values() for is_read in known]
-    return "\n".join([*lines, f"all: {sum(total)} of {len(total)} equations are read"])
 
 
 # Ways to spoil.

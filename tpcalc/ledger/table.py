@@ -23,7 +23,9 @@ def ledger_table(ledger: Ledger) -> str:
 def _read(ledger: Ledger, key: str) -> str:
     """How many equations are read, where they were spoiled."""
     several = ledger.read.get(key)
-    return f", {sum(one.is_read for one in several)} of {len(several)} equations read" if several else ""
+    if several is None or not several.equations:
+        return ""
+    return f", {sum(one.is_read for one in several.equations)} of {len(several.equations)} equations read"
 
 
 def data(ledger: Ledger) -> list[Json]:
@@ -39,6 +41,6 @@ def data(ledger: Ledger) -> list[Json]:
             "errata": [{"where": erratum.where, "printed": erratum.printed, "corrected": corrected,
                         "witness": str(witness)} for erratum, corrected, witness in account.errata],
             "equations": [{"text": one.text, "is_read": one.is_read, "missed": list(one.missed)}
-                          for one in ledger.read.get(key, ())],
+                          for one in ledger.read[key].equations] if key in ledger.read else [],
             "failures": list(account.failures), "seconds": round(account.seconds, 3)})
     return rows

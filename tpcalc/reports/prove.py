@@ -15,7 +15,7 @@ from .._files import write_text
 from ..ledger import Entry, Ledger, check, closure, dot, entries
 from ..ledger.document import ledger_latex
 from ..ledger.numbered import table_of_counts
-from ..ledger.spoiling import ReadEquation, counts_of_read, read_corrections, read_ledger
+from ..ledger.record import ReadEntry, counts_of_read, read_ledger, read_record, write_record
 from ..ledger.table import data, ledger_table
 from .failures import CompileError
 from .pages.latex import compile_pdf, find_tex
@@ -37,19 +37,22 @@ def prove_command(args: argparse.Namespace) -> int:
     if not args.keys and not args.json:
         print(f"\n{table_of_counts(ledger)}", flush=True)
     if args.spoil and not args.json:
-        print("\n" + "\n".join(str(one) for several in ledger.read.values() for one in several if not one.is_read))
-        print(f"\n{counts_of_read(one for several in ledger.read.values() for one in several)}", flush=True)
-        corrected = [one for each in ordered for one in read_corrections(each, args.seed)]
-        print("".join(f"{one}\n" for one in corrected if not one.is_read) +
-              f"corrected forms: {sum(one.is_read for one in corrected)} of {len(corrected)} are read", flush=True)
+        print("".join(f"\n{one}" for several in ledger.read.values()
+                      for one in (*several.equations, *several.corrections) if not one.is_read))
+        print(f"\n{counts_of_read(ledger.read)}", flush=True)
     write_ledger(ledger, Path(args.output), not args.no_pdf)
     return 1 if ledger.failures else 0
 
 
-def _read(ordered: Sequence[Entry], args: argparse.Namespace) -> dict[str, tuple[ReadEquation, ...]]:
-    """Which equations of the statements their checks read."""
+def _read(ordered: Sequence[Entry], args: argparse.Namespace) -> dict[str, ReadEntry]:
+    """What the checks read, entry by entry: each is kept in the folder when it is done, and goes into the record there,
+    which keeps what it says of other entries."""
     with bar("spoiling", len(ordered)) as progress, workers(args.workers) as executor:
-        return read_ledger({one.key: one for one in ordered}, args.seed, progress, executor)
+        read = read_ledger({one.key: one for one in ordered}, args.seed, progress, executor,
+                           Path(args.output) / "read")
+    record = Path(args.output) / "read.json"
+    write_record(record, {**(read_record(record) if record.exists() else {}), **read})
+    return read
 
 
 def write_ledger(ledger: Ledger, folder: Path, pdf: bool = True) -> None:
