@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,6 +118,17 @@ def test_an_equation_that_no_check_reads_is_not_read_and_leaves_the_entry_cited(
     assert str(replace(ledger, read=read).statuses[unread.key]) == "cited"
     assert counts_of_read(read) == ("p: 0 of 1 equations are read\nall: 0 of 1 equations are read\n"
                                     "corrected forms: 0 of 0 are read")
+
+
+def test_an_equation_of_an_object_that_is_remembered_is_spoiled_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the proofs remember is forgotten before an object is spoiled, never after: checks would make a right one."""
+    @lru_cache(maxsize=None)
+    def derived() -> Equations:
+        return Equations((Equation(LEFT, RIGHT),))
+
+    monkeypatch.setitem(sys.modules, "tpcalc.proofs.made", SimpleNamespace(derived=derived))
+    one, = read_equations(replace(made(derive=proof), statement=lambda: derived()))
+    assert one.is_read and one.spoils and derived().equations[0].value == RIGHT
 
 
 SQUARE = Equation(LEFT, RIGHT)

@@ -77,6 +77,7 @@ def _read(entry: Entry, number: int, text: str, one: Any, while_wrong: Callable[
         if _are_equal(side, wrong, getattr(one, "relation", "=")):
             equal.append(what)
             continue
+        _forget()
         with while_wrong(attribute, wrong):
             noticed.append((what, bool(check_entry(entry, seed).failures)))
     return ReadEquation(entry.key, number, text, tuple(noticed), tuple(equal))
@@ -266,8 +267,7 @@ def _text(equation: Any) -> str:
 
 @contextmanager
 def _set(one: Any, attribute: str, wrong: Any) -> Iterator[None]:
-    """An object while it is wrong; nothing remembers what was right or wrong."""
-    _forget()
+    """An object while it is wrong; nothing remembers what was wrong. Who remembers the object has to go on doing so."""
     right = getattr(one, attribute)
     object.__setattr__(one, attribute, wrong)
     try:
