@@ -66,8 +66,27 @@ def test_the_exact_limit_of_a_residual_mlp() -> None:
     deep = found.sizes["stream"][:, 1].mean(axis=0)
     assert found.limit is not None and np.abs(deep / found.limit - 1).max() < 0.1
     assert found.limit[0] == pytest.approx(xi * np.exp(0.5), rel=1e-6)
+    assert found.outputs is not None and found.outputs.shape == (2, steps)
+    first = np.abs(np.random.default_rng(1).standard_normal((100000, 4))).mean(axis=1) * xi * np.exp(0.5) / 256**0.5
+    assert found.outputs[:, 0] == pytest.approx(np.quantile(first, (0.025, 0.975)), rel=0.08)
+    size, (low, high) = found.sizes["output"][:, 1].mean(axis=0), found.outputs
+    assert ((low < size) & (size < high))[:3].all()  # at step 3 the next order in 1/n is larger than this
+    assert "what 95 of 100 of width 256" in str(found) and "at width 256 the next order" in str(found)
+    pytest.importorskip("matplotlib").use("Agg")
+    patch = found.plot()[5].patches[-1]
+    low, high = patch.get_path().get_extents(patch.get_patch_transform()).intervaly
+    assert (low, high) == pytest.approx(tuple(found.outputs[:, -1]))
+
+
+def test_what_widths_do_is_said_to_be_unknown_where_it_is() -> None:
+    run = tp.train(tp.ResNet("relu"), tp.Task([1.0], [1.0]), tp.SGD(0.2), tp.DepthScaling(), depth=tp.oo)
+    found = tpt.depth_check(make, adam, depths=(2, 4), steps=1, seeds=1, limit=run)
+    assert found.outputs is None and "is not known" in found.beside_limit
 
 
 def test_what_is_no_run_is_refused() -> None:
     with pytest.raises(ValueError, match="^limit: got 3"):
         tpt.depth_check(make, adam, depths=(2, 4), steps=1, seeds=1, limit=3)
+    run = tp.train(tp.ResNet(), tp.Task([1.0], [1.0]), tp.SGD(0.2), tp.DepthScaling(), depth=tp.oo)
+    with pytest.raises(ValueError, match="^limit: got .* of 1 steps; expected .* of 2 steps or more"):
+        tpt.depth_check(make, adam, depths=(2, 4), steps=2, seeds=1, limit=run)

@@ -31,7 +31,7 @@ def tanh(tmp_path_factory: pytest.TempPathFactory) -> Written:
 def test_every_part_is_there_but_for_what_is_measured_by_the_exact_solver(tanh: Written) -> None:
     assert tanh.status == 0
     figures = {path.stem for path in (tanh.folder / "figures").iterdir()}
-    assert figures == {"convergence", "training", "networks", "plane"}
+    assert figures == {"convergence", "training", "networks", "widths", "plane"}
     found = json.loads((tanh.folder / "report.json").read_text())
     assert found["failures"] == found["left_out"] == {}
     assert "--phi tanh" in found["command"] and found["setup"]["net"] == repr(tp.ResNet("tanh"))

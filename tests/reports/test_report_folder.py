@@ -25,7 +25,7 @@ from tpcalc.reports.stages import Derived
 from .conftest import SMALL, Written
 
 TABLES = ("convergence", "training", "networks", "band", "verdict", "exponents", "regions")
-FIGURES = ("convergence", "training", "networks", "exponents", "plane")
+FIGURES = ("convergence", "training", "networks", "widths", "exponents", "plane")
 
 
 def numbers(written: Written) -> dict[str, Any]:

@@ -25,9 +25,11 @@ PROJECTED = "; weights are on spheres, and the mean has the terms of their proje
 
 class DrawnAtWidth(OutputsAtWidth):
     """Mean and standard deviation over networks that were drawn: ``seeds`` of them; error: the standard error of the
-    mean, of its shape; warning: how large it is at most."""
+    mean, of its shape; warning: how large it is at most; outputs: those of every network, the first axis that of
+    seeds, where networks of this width were drawn."""
 
     seeds: int
+    outputs: np.ndarray
     known_error: np.ndarray | None = None  # where networks of other widths were drawn
 
     @classmethod
@@ -36,7 +38,7 @@ class DrawnAtWidth(OutputsAtWidth):
         seeds, std = len(outputs), np.std(outputs, axis=0, ddof=1)
         found = cls(np.mean(outputs, axis=0), std, f"drawn: the mean over {seeds} networks of width {width} has a "
                     f"standard error of at most {std.max() / np.sqrt(seeds):.2g}{also}")
-        found.seeds = seeds
+        found.seeds, found.outputs = seeds, outputs
         return found
 
     @property

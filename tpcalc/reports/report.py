@@ -155,7 +155,8 @@ def draw_figures(result: Any, folder: Path) -> None:
 
     drawn: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {
         Converged: [("convergence", figures.convergence_figure), ("training", figures.training_figure)],
-        Networks: [("networks", figures.networks_figure)], Classified: [("exponents", figures.exponents_figure)],
+        Networks: [("networks", figures.networks_figure), ("widths", figures.widths_figure)],
+        Classified: [("exponents", figures.exponents_figure)],
         DividedPlane: [("plane", plane_figure)]}
     for key, make in drawn[type(result)]:
         figures.save(make(result), folder / "figures", key)

@@ -20,9 +20,11 @@ from ..optimizers import SGD
 from ..data import Sequences, Task
 from ..training.problem import Problem
 from ..finite_width.crossover import FirstUpdate
-from ..finite_width.drawn_networks import (drawn_at_width, extrapolated_to_width, reason_of_powers,
-                                           refusal_of_powers)
+from ..finite_width.drawn_networks import (SEEDS, DrawnAtWidth, drawn_at_width, extrapolated_to_width,
+                                           reason_of_powers, refusal_of_powers)
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
+from ..finite_width.loss_bands import LossesAtWidth, between, gaussian_outputs
+from . import drawing
 from .sphere import Sphere
 
 Index = int | tuple[int, int]
@@ -143,18 +145,31 @@ class Run:
         """The rows as text, a line a step."""
         return text_table(self.rows)
 
-    def plot(self, ax: Any = None) -> Any:
-        """The loss of every step; returns the matplotlib axes. ax: where to draw, default a new figure.
+    def plot(self, ax: Any = None, width: int | None = None, seeds: int | None = None, outputs: bool = False) -> Any:
+        """The loss of every step; returns the matplotlib axes.
 
-        Raises ``MissingExtra`` without matplotlib, ``ValueError`` for what are no axes.
+        ax: where to draw, default a new figure. width: of real networks; the band is what 95 of 100 of them have, the
+        dashed curve their mean, and the title says what ``at_width`` warns of. seeds: as in ``at_width``, by which it
+        is found. outputs: draw every output and its target, and not the loss.
+
+        Raises ``MissingExtra`` without matplotlib, ``ValueError`` for what are no axes, for seeds without a width, and
+        as ``losses_at_width``.
         """
         _checks.axes("ax", ax)
+        if width is None and seeds is not None:
+            raise ValueError(f"seeds: got {_checks.short(seeds)} without a width, of which networks would be drawn; "
+                             "expected None, or a width beside it")
+        networks = None if width is None else self._networks_at(width, seeds, None, None)
         ax = pyplot("Run.plot").subplots(figsize=(5, 3.6), layout="constrained")[1] if ax is None else ax
-        depth, width = ("infinite" if size is None else size for size in (self.depth, self.width))
-        ax.plot(np.arange(self.task.steps), self.losses, ".-", label=f"depth {depth}, width {width}")
-        ax.set_xlabel("step")
-        ax.set_ylabel("loss, mean over the batch")
-        ax.legend(frameon=False)
+        depth, wide = ("infinite" if size is None else size for size in (self.depth, self.width))
+        steps, label, targets = self.task.steps, f"depth {depth}, width {wide}", None
+        curves, others = self.losses[:, None], None if networks is None else self._losses_of(networks[0])[:, :, None]
+        if _checks.flag("outputs", outputs):
+            curves, targets = self.outputs.reshape(steps, -1), self.task.targets.reshape(steps, -1)
+            others = None if networks is None else networks[0].reshape(-1, *curves.shape)
+        drawing.draw_curves(ax, curves, label, None if others is None else (others, f"width {width}"), targets)
+        drawing.say(ax, None if networks is None else networks[1])
+        ax.set_ylabel("output" if outputs else "loss, mean over the batch")
         return ax
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -397,6 +412,40 @@ class Run:
                 if self.depth is None:
                     raise
         return drawn_at_width(self.problem, width, probes, seeds, executor, progress, self._way_to_limit(width))
+
+    def losses_at_width(self, n: int, seeds: int | None = None, executor: Any = None,
+                        progress: Callable[[int, int], None] | None = None) -> LossesAtWidth:
+        """Losses over the steps of real networks of width n: their mean, and the two curves between which 95 of 100
+        are at every step.
+
+        A named tuple (mean, low, high, warning), arrays (steps,): of draws of Gaussian outputs with the mean and
+        covariance of the expansion in 1/n, or of networks that are drawn and trained, as in ``at_width``, whose
+        arguments, errors and warning these are. Networks are drawn, too, where deviations are not known.
+
+        >>> import tpcalc as tp
+        >>> run = tp.train(tp.ResNet(), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.3), tp.DepthScaling(), depth=4)
+        >>> at = run.losses_at_width(256)
+        >>> bool((at.low < run.losses).all() and (run.losses < at.high).all()), at.warning
+        (True, None)
+        """
+        outputs, warning = self._networks_at(n, seeds, executor, progress)
+        losses = self._losses_of(outputs)
+        low, high = between(losses)
+        return LossesAtWidth(np.mean(losses, axis=0), low, high, warning)
+
+    def _networks_at(self, width: int, seeds: int | None, executor: Any, progress: Callable[[int, int], None] | None
+                     ) -> tuple[np.ndarray, str | None]:
+        """Outputs of networks of a width, (networks, *outputs.shape), and what has to be known about them."""
+        at = self.at_width(width, False, seeds, executor, progress)
+        if not isinstance(at, DrawnAtWidth) and not isinstance(self.problem.opt, SGD):  # deviations are not known
+            at = self.at_width(width, False, SEEDS, executor, progress)
+        if isinstance(at, DrawnAtWidth):
+            return at.outputs, at.warning
+        return gaussian_outputs(at.mean, self.fluctuations.covariance / width), at.warning
+
+    def _losses_of(self, outputs: np.ndarray) -> np.ndarray:
+        """(networks, steps)"""
+        return np.array([self.task.losses(one) for one in outputs])
 
     def _extrapolated(self, width: int, probes: bool, seeds: int | None, executor: Any,
                       progress: Callable[[int, int], None] | None, widths: Sequence[int]) -> OutputsAtWidth:

@@ -14,6 +14,8 @@ from torch import Tensor
 from .. import _checks
 from .._shown import Short, Tabled, pyplot, text_table
 from .._types import Fields, Value
+from ..errors import NotCovered
+from ..finite_width.loss_bands import between, gaussian_outputs
 from ..groups.factors import require_same_for_all
 from ..groups.names import plain_name
 from ..scaling import Scaling
@@ -36,6 +38,7 @@ MEANING = {"stream": "root mean square of what enters the last layer",
            "output": "of the outputs", "gradient": "of the loss's gradient in the last stream"}
 TOLERANCE = 0.25
 LEAST = 1e-12
+MEANS = 4000  # of draws, as many as there are seeds in each
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +48,9 @@ class DepthCheck(Short, Tabled):
     sizes: quantity -> array (seeds, depths, steps) of root mean squares; slopes: quantity -> a power a step; derived:
     quantity -> the power that stable and nontrivial training, or the recipe, has, None where there is none; limit: the
     exact size of the stream at infinite width and depth, an array (steps,), where it was given; findings: those of an
-    audit of the first step at these depths; grows: "L", or "N" where depths are numbers of visits.
+    audit of the first step at these depths; grows: "L", or "N" where depths are numbers of visits; outputs: between
+    which sizes of outputs 95 of 100 such means over the seeds are at infinite depth and the model's width, (2, steps),
+    where the limit's fluctuations are known; outputs_note: what ``at_width`` warns of, or why they are not known.
     """
 
     depths: tuple[int, ...]
@@ -57,6 +62,8 @@ class DepthCheck(Short, Tabled):
     limit: np.ndarray | None = None
     findings: tuple[Finding, ...] = ()
     grows: str = "L"
+    outputs: np.ndarray | None = None
+    outputs_note: str = ""
 
     @property
     def rows(self) -> list[Fields]:
@@ -95,13 +102,28 @@ class DepthCheck(Short, Tabled):
         return not self.findings and self.departure is None
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, text_table(self.rows)])
+        return "\n".join([self.verdict, text_table(self.rows), *([self.beside_limit] if self.beside_limit else [])])
+
+    @property
+    def beside_limit(self) -> str:
+        """The outputs of the deepest model before the last update, and what real widths do to those of infinite depth,
+        in words; empty without a limit."""
+        if self.limit is None:
+            return ""
+        if self.outputs is None:
+            return f"what width {self.width} does to the limit is not known: {self.outputs_note}"
+        seen, (low, high) = self.sizes["output"][:, -1, -1].mean(), self.outputs[:, -1]
+        return (f"outputs at depth {self.depths[-1]}, step {self.outputs.shape[1] - 1}: {seen:.3g}, "
+                f"{'within' if low <= seen <= high else 'outside of'} what 95 of 100 of width {self.width} have at "
+                f"infinite depth, {low:.3g} to {high:.3g}" + (f"; {self.outputs_note}" if self.outputs_note else ""))
 
     def plot(self, axes: Value = None) -> Value:
         """Sizes against log2 of the depth, one panel a quantity and one color a step; returns the axes, (7,).
 
-        Bands are means over seeds, of relative width n^-1/2 for a width n; a dashed line has the derived slope. Raises
-        ``MissingExtra`` without matplotlib, ``ValueError`` for another number of axes.
+        Bands are one standard deviation over seeds to both directions, of two seeds or more; a dashed line has the
+        derived slope. With a limit a dotted line is the exact size of the stream, and bands across the panel what real
+        networks of this width make of its outputs (``outputs``). Raises ``MissingExtra`` without matplotlib,
+        ``ValueError`` for another number of axes.
         """
         plt = pyplot("DepthCheck.plot")
         if axes is None:
@@ -118,8 +140,11 @@ class DepthCheck(Short, Tabled):
                     continue
                 color = plt.get_cmap("viridis")(step / max(1, steps - 1))
                 axis.plot(x, means[:, step], ".-", color=color)
-                band = means[:, step] * self.width**-0.5
-                axis.fill_between(x, means[:, step] - band, means[:, step] + band, color=color, alpha=0.15, lw=0)
+                band = self.sizes[quantity][:, :, step].std(axis=0)
+                axis.fill_between(x, np.maximum(means[:, step] - band, LEAST), means[:, step] + band, color=color,
+                                  alpha=0.15, lw=0)
+                if quantity == "output" and self.outputs is not None:
+                    axis.axhspan(*self.outputs[:, step], color=color, alpha=0.25, lw=0)
             last, expected = means[:, -1], self.derived[quantity]
             if expected is not None and (last > LEAST).all():
                 line = last[-1] * 2.0**(expected * (x - x[-1]))
@@ -150,7 +175,8 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
         of order one, effects of a layer of order 1/L.
     limit:
         of a residual MLP: the same training at infinite width and depth, as ``tp.train(..., depth=tp.oo)`` returns it;
-        the exact size of its stream is drawn. None draws none.
+        the exact size of its stream is drawn, and what networks of the model's width make of its outputs. It has as
+        many steps, or one for every update and one more. None draws none.
 
     Fits of sizes have a correction of the order 1/L, of order one at the least depth, so that what is not seen of it is
     in errors. Raises ``ValueError`` as ``audit`` does. Source: Tensor Programs VI, section 5
@@ -172,12 +198,15 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
     >>> found.verdict
     'no quantity departs from its derived power of the depth'
     """
-    if limit is not None:
-        _checks.instance("limit", limit, Run)
     optimizer, recipe = of_family(make, optimizer, recipe)
     title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)
+    if limit is not None:
+        _checks.instance("limit", limit, Run)
+        if limit.depth is not None or limit.width is not None or limit.task.steps < count:
+            raise ValueError(f"limit: got {_checks.short(limit)} of {limit.task.steps} steps; expected a run of "
+                             f"width=tp.oo and depth=tp.oo, of {count} steps or more, before which sizes are measured")
     script = Script.of(make, optimizer, loss, batch, {depth_key: sizes[0]}, {depth_key: sizes[-1]}, depth_key)
     runs = [[measured_training(script, {depth_key: depth}, count, seed) for depth in sizes] for seed in range(starts)]
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
@@ -187,15 +216,33 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
     derived = _derived(recipe, script.optimizer_name, live.grows)
     inside = live.of_layers(live.small)
     width = max(shape[-1] for name, shape in live.small.tape.shapes.items() if name in inside and len(shape) > 1)
-    curve = None if limit is None else stream_of(limit)
+    curve, outputs, note = None, None, ""
+    if limit is not None:
+        curve = stream_of(limit)[:count]
+        try:
+            outputs, note = outputs_between(limit, int(width), starts)
+            outputs = outputs[:, :count]
+        except NotCovered as error:
+            note = str(error)
     first = Measure(script).of_depth(sizes, [{depth_key: depth} for depth in sizes], recipe)[0]
-    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve, tuple(first), live.grows)
+    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve, tuple(first), live.grows,
+                      outputs, note)
 
 
 def stream_of(run: Run) -> np.ndarray:
     """The root mean square of the last stream before every step, (steps,), of a training at infinite width."""
     squares = np.diagonal(np.asarray(run.forward_covariance)[-1]).reshape(run.task.steps, -1)
     return np.asarray(np.sqrt(squares.mean(axis=1)))
+
+
+def outputs_between(run: Run, width: int, seeds: int) -> tuple[np.ndarray, str]:
+    """(2, steps): between which means over seeds of the root mean square output 95 of 100 are, of networks of a width;
+    and what ``at_width`` warns of. Raises ``NotCovered`` where the run's fluctuations are not known."""
+    at = run.at_width(width)
+    drawn = gaussian_outputs(at.mean, run.fluctuations.covariance / width).reshape(-1, len(at.mean), at.mean[0].size)
+    each = np.sqrt(np.mean(drawn**2, axis=-1))
+    means = each[np.random.default_rng(0).integers(len(each), size=(MEANS, seeds))].mean(axis=1)
+    return between(means), at.warning or ""
 
 
 def measured_training(script: Script, config: Mapping[str, object], steps: int, seed: int) -> dict[str, list[float]]:

@@ -23,13 +23,16 @@ class Band:
 
     task: which part of the report's task, in words; rows: a dictionary a width: width, predicted (root mean square over
     outputs and networks), low, high (between which ``SHARE`` of all networks are), measured (over seeds), inside (the
-    share of networks between low and high); errors: (widths, seeds); warning: of the smallest width, or empty.
+    share of networks between low and high); errors: (widths, seeds); warning: of the smallest width, or empty;
+    curves: of the first and the last width: width, what ``losses_at_width`` says of their losses (mean, low, high),
+    and the losses of the networks, (seeds, steps).
     """
 
     task: str
     rows: list[Json]
     errors: list[list[float]]
     warning: str
+    curves: list[Json]
 
 
 def part_of(task: Task) -> tuple[Task, str]:
@@ -53,20 +56,25 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
     squares = np.random.default_rng(0).standard_normal((DRAWS, size)) ** 2 @ variances / size
     low, high = np.sqrt(np.quantile(squares, ((1 - SHARE) / 2, (1 + SHARE) / 2)))
     predicted = float(np.sqrt(np.trace(covariance) / size))
-    rows, errors = [], []
+    rows, errors, curves = [], [], []
     for width in widths:
-        each = []
+        each, losses = [], []
         for seed in seeds:
             real = train(setup.net, task, exact.problem.opt, setup.scale, depth, width=width, seed=seed)
             each.append(float(np.sqrt(np.mean((real.outputs - exact.outputs) ** 2))))
+            losses.append(real.losses.tolist())
             advance()
+        if width in (widths[0], widths[-1]):
+            at = exact.losses_at_width(width)
+            curves.append({"width": width, "losses": losses, **{
+                name: getattr(at, name).tolist() for name in ("mean", "low", "high")}})
         values, root = np.array(each), width**0.5
         rows.append({"width": width, "predicted": predicted / root,
                      "low": float(low) / root, "high": float(high) / root,
                      "measured": float(np.sqrt(np.mean(values**2))),
                      "inside": float(np.mean((values >= low / root) & (values <= high / root)))})
         errors.append(each)
-    return Band(words, rows, errors, exact.at_width(min(widths)).warning or "")
+    return Band(words, rows, errors, exact.at_width(min(widths)).warning or "", curves)
 
 
 def band_or_reason(setup: Setup, depth: int, widths: Sequence[int], seeds: range, advance: Callable[[], None]

@@ -110,6 +110,35 @@ def networks_figure(found: Networks) -> Figure:
     return figure
 
 
+def widths_figure(found: Networks) -> Figure:
+    """The loss of every step at infinite width, and what networks of the first and the last width have: on the task the
+    range of those that were trained; beside it, where it is known, what is computed, with theirs as dots."""
+    panels = 1 if found.band is None else 2
+    figure = Figure(figsize=(6.2 if panels == 1 else 9.6, 3.8), layout="constrained")
+    ax, *rest = bare_axes(figure, 1, panels)
+    shades = list(zip((0, len(found.rows) - 1)[:len(found.rows)], (BLUE, GREEN)))
+    for i, color in shades:
+        each = np.array(found.losses[i])
+        ax.fill_between(np.arange(each.shape[1]), each.min(axis=0), each.max(axis=0), color=color, alpha=0.25,
+                        linewidth=0, label=f"{found.seeds} networks, $n$ = {found.rows[i]['width']}")
+    ax.plot(found.infinite_losses, "--", color=ORANGE, label=r"$n = \infty$")
+    for panel, (curve, (_, color)) in ((panel, one) for panel in rest for one in zip(
+            found.band["curves"] if found.band else (), shades)):
+        mean, low, high, each = (np.array(curve[name]) for name in ("mean", "low", "high", "losses"))
+        steps = np.arange(len(mean))
+        panel.fill_between(steps, low, high, color=color, alpha=0.25, linewidth=0,
+                           label=f"95 % of networks, predicted, $n$ = {curve['width']}")
+        panel.plot(steps, mean, "--", color=color, linewidth=1, label="mean, predicted")
+        panel.plot(np.broadcast_to(steps, each.shape).ravel(), each.ravel(), ".", color=color, markersize=3)
+        panel.set_title(found.band["task"] if found.band else "", fontsize=8)
+    for panel in (ax, *rest):
+        panel.set_xlabel("step")
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.legend(frameon=False, fontsize=8)
+    ax.set_ylabel("mean loss of the batch")
+    return figure
+
+
 def _dots(ax: Any, widths: np.ndarray, errors: list[list[float]]) -> None:
     for i, (width, each) in enumerate(zip(widths, errors)):
         ax.plot([width] * len(each), each, ".", color=GRAY, alpha=0.6, label="one network" if i == 0 else None)

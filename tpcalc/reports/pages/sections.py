@@ -186,6 +186,9 @@ def _networks(results: Results) -> list[Block]:
                      "outputs of one network are not independent)."))
     beside = "" if n.band is None else (
         f" On the right networks on {n.band['task']}, with the range in which theory expects 95 of 100 of them.")
+    curves = "" if n.band is None else (
+        f" On the right, on {n.band['task']}, the band in which 95 of 100 networks are expected at every step, with "
+        "their computed mean; dots are networks.")
     return [Paragraph(
         f"Networks with real matrices, drawn from {n.seeds} seeds at each width and trained on the same data, are "
         f"compared with infinite width at the same depth $L = {n.depth}$ (solved by {n.infinite_method}, off by about "
@@ -195,7 +198,9 @@ def _networks(results: Results) -> list[Block]:
         DrawnFigure("networks", "Root mean square difference of the outputs of real networks from those of infinite "
                     "width, against width: each dot is one network, circles are root mean squares over seeds, the "
                     "dashed "
-                    r"line falls like $n^{-1/2}$." + beside), networks_table(n),
+                    r"line falls like $n^{-1/2}$." + beside),
+        DrawnFigure("widths", "The loss of every batch before its step, at infinite width, and the range of the losses "
+                    f"of the {n.seeds} networks of the narrowest and the widest." + curves), networks_table(n),
         *([] if n.band is None else [band_table(n)])]
 
 
