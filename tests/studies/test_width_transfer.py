@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import tpcalc as tp
+from support.plain.rate_sweeps import least
 
 RATES = np.geomspace(0.01, 3, 24)
 ONE = (np.array([[1, 0.8]] * 2), np.array([[1, 0.2]] * 2))
@@ -54,34 +55,6 @@ def test_other_losses_take_their_second_derivative() -> None:
     assert 10**5 * (mean - found.loss[0]) == pytest.approx(found.excess[0], rel=1e-3)
 
 
-def plain_losses(seed: int, width: int, depth: int, scale: tp.DepthScaling, data: Any, rates: np.ndarray, trained: bool
-                 ) -> list[float]:
-    """Losses of the last step of one linear network, at every rate from the same start, matrices by their products."""
-    rng, (inputs, targets) = np.random.default_rng([seed, width]), data
-    first, last = rng.standard_normal((2, width))
-    start = rng.standard_normal((depth, width, width)) / np.sqrt(width)
-    eps, g, batch = depth**-float(scale.alpha), depth**-float(scale.gamma), inputs.shape[1]
-    found = []
-    for rate in rates:
-        u, v, moves = first.copy(), last.copy(), [list[tuple[np.ndarray, np.ndarray]]() for _ in range(depth)]
-        for xi, y in zip(inputs, targets):
-            stream = [np.outer(u, xi)]
-            for l in range(depth):
-                x = stream[-1]
-                stream.append(x + eps * (start[l] @ x - sum(d @ (z.T @ x) for d, z in moves[l])))
-            f = v @ stream[-1] / width
-            back, added = np.outer(v, f - y), []
-            for l in reversed(range(depth)):
-                added.append((l, back * rate * g / width / batch, stream[l]))
-                back = back + eps * (start[l].T @ back - sum(z @ (d.T @ back) for d, z in moves[l]))
-            for l, d, z in added:
-                moves[l].append((d, z))
-            if trained:
-                u, v = u - rate * back @ xi / batch, v - rate * stream[-1] @ (f - y) / batch
-        found.append(float(np.mean((f - y) ** 2) / 2))
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("net, scale, width, seeds", [
     (tp.ResNet(), tp.DepthScaling(), 64, 3000),
@@ -89,16 +62,7 @@ def plain_losses(seed: int, width: int, depth: int, scale: tp.DepthScaling, data
 def test_sweeps_of_plain_networks(net: tp.ResNet, scale: tp.DepthScaling, width: int, seeds: int) -> None:
     """The rate at which their mean loss is least is the computed one, and not that of infinite width."""
     found = tp.transfer(net, task_of(ONE), tp.SGD(1.0), scale, [4], RATES, widths=[width])
-    shifts = np.linspace(-0.15, 0.15, 5)
-    losses = np.array([plain_losses(seed, width, 4, scale, ONE, found.optimum[0, 0] * np.exp(shifts),
-                                    net.train_embedding_readout) for seed in range(seeds)])
-
-    def least(curve: np.ndarray) -> float:
-        roots = np.polynomial.Polynomial.fit(shifts, curve, 3).deriv().roots()
-        return float(min(roots.real, key=abs))
-
-    parts = [least(np.delete(losses, np.arange(k, seeds, 20), axis=0).mean(axis=0)) for k in range(20)]
-    shift, error = least(losses.mean(axis=0)), float(np.std(parts) * np.sqrt(19))
+    shift, error = least(ONE, scale, 4, width, found.optimum[0, 0], seeds, net.train_embedding_readout)
     assert abs(shift) < 3 * error
     assert abs(shift - np.log(found.learning_rate[0] / found.optimum[0, 0])) > 3.5 * error
 

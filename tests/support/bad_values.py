@@ -352,6 +352,7 @@ def instances() -> dict[str, Any]:
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "HorizonSweep": SWEEP, "HorizonFit": SWEEP.fit(),
         "WidthTransfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), np.geomspace(0.01, 4, 12), widths=[64]),
+        "DepthTransfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), np.geomspace(0.01, 4, 12), from_limit=True),
         "WidthOrDepth": tp.studies.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
         "DepthwiseScaling": tp.theory.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not "
                                                                                       "finite", step=3),

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
-from typing import Callable, Sequence, overload
+from typing import Callable, Literal, Sequence, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +37,7 @@ from .convergence import Slope, fit_order
 from .horizon_sweep import HorizonSweep
 from .jobs import FinishedJobs, Progress, run_jobs
 from .optimum import Optimum, grid_optimum
+from .depth_transfer import DepthTransfer, depth_transfer
 from .width_transfer import WidthTransfer, width_transfer
 
 Point = tuple[int, int, int]
@@ -179,10 +180,16 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
              depths: Sequence[Value], learning_rates: ArrayLike, *, widths: Sequence[int]) -> WidthTransfer: ...
 
 
+@overload
+def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
+             depths: Sequence[Value], learning_rates: ArrayLike, *, from_limit: Literal[True]) -> DepthTransfer: ...
+
+
 def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
              progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
-             width: Number = sp.oo, widths: Sequence[int] | None = None) -> Transfer | HorizonSweep | WidthTransfer:
+             width: Number = sp.oo, widths: Sequence[int] | None = None, from_limit: bool = False
+             ) -> Transfer | HorizonSweep | WidthTransfer | DepthTransfer:
     """Train at every scaling, depth and learning rate, and find how far the best learning rate moves with depth.
 
     Every network and optimizer, by every method that takes all of the trainings.
@@ -214,13 +221,17 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
         whole numbers: how far the best rate moves with the width instead, at one scaling and every depth, from the
         expansion in 1/n, where it is known (``run.fluctuations.bias``): linear networks of one matrix a block by a
         tp.SGD. The rates then bracket the best one, and options of sweeps are refused.
+    from_limit:
+        find the best rates at these finite depths, and what another depth's rate costs, from the expansion about
+        infinite depth, of the same networks: the rates bracket the best one of infinite depth, where alone rates are
+        tried, and options of sweeps are refused.
     method, width:
         as in ``tp.train``, for all trainings. Sampled methods take the same seed everywhere: losses have their errors
         (``run.error_estimate`` of a single training), optima have errors of that size over the curvature.
 
     Returns
     -------
-    Transfer, or with ``widths`` a ``tp.studies.WidthTransfer``
+    Transfer, or with ``widths`` a ``tp.studies.WidthTransfer``, with ``from_limit`` a ``tp.studies.DepthTransfer``
         a training that blows up is a point at infinity; a scaling without a limit has no losses at tp.oo, and
         ``reasons`` says why (of nonlinear networks where tp.oo is among the depths).
 
@@ -234,8 +245,9 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     (1, 2)
     """
     if isinstance(task, (list, tuple)):
-        if widths is not None:
-            raise ValueError(f"task: got {len(task)} tasks beside widths, at which nothing is swept; expected one")
+        if widths is not None or _checks.flag("from_limit", from_limit):
+            raise ValueError(f"task: got {len(task)} tasks beside {'from_limit' if widths is None else 'widths'}, with "
+                             "which nothing is swept; expected one")
 
         def of(one: Task, told: Progress | None) -> Transfer:
             return transfer(net, one, opt, scalings, depths, learning_rates, executor, resume, told, probe_targets,
@@ -254,14 +266,19 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     rates = _checks.finite_array("learning_rates", learning_rates)
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"learning_rates: got {_checks.short(learning_rates)}; expected growing positive numbers")
-    if widths is not None:
+    if widths is not None or _checks.flag("from_limit", from_limit):
+        asked = "from_limit" if widths is None else "widths"
         given = {"executor": executor, "resume": resume, "progress": progress, "probe_targets": probe_targets,
                  "method": None if method == "auto" else method, "width": None if width is sp.oo else width,
-                 "scalings": None if len(scales) == 1 else scalings}
+                 "from_limit": from_limit and widths is not None or None,
+                 "scalings": None if len(scales) == 1 or widths is None else scalings}
         for name, value in given.items():
             if value is not None:
-                raise ValueError(f"{name}: got {_checks.short(value)} beside widths, at which nothing is swept; "
+                raise ValueError(f"{name}: got {_checks.short(value)} beside {asked}, with which nothing is swept; "
                                  f"expected {'one scaling' if name == 'scalings' else 'nothing'}")
+        if widths is None:
+            return depth_transfer(Problem(net, task, opt, scales[0], sp.oo), scales, _checks.sizes("depths", depths),
+                                  rates)
         wide = _checks.sizes("widths", widths)
         return width_transfer([Problem(net, task, opt, scales[0], sp.oo if size is None else size) for size in sizes],
                               rates, wide)
