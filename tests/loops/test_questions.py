@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Callable
 
+import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.results.sampled_fluctuations import SampledFluctuations
 
 TASK = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5])
 QUESTIONS: dict[str, Callable] = {
@@ -26,6 +28,9 @@ QUESTIONS: dict[str, Callable] = {
     (tp.oo, 2, tp.oo, "loop_time"), (tp.oo, tp.oo, tp.oo, "loop_time")])
 def test_questions_about_layers_are_refused(name: str, visits: int, depth: int, width: int, method: str) -> None:
     run = tp.train(tp.ResNet(visits=visits), TASK, tp.SGD(1.0), tp.DepthScaling(), depth, width, method)
+    if name == "fluctuations" and method in ("particles", "coefficients"):  # which are those of the program
+        assert isinstance(run.fluctuations, SampledFluctuations)
+        return
     with pytest.raises(tp.NotCovered, match="got 3; |got oo; |got a run by|keep_nodes: got"):
         QUESTIONS[name](run)
 
@@ -33,14 +38,14 @@ def test_questions_about_layers_are_refused(name: str, visits: int, depth: int, 
 @pytest.mark.parametrize("net", [
     tp.ResNet(visits=4), tp.ResNet(visits=4, inject=1), tp.ResNet(block="mlp"), tp.ResNet(skip=tp.Skip(inject=0.5))],
     ids=["visits", "inject", "mlp", "skip"])
-def test_only_the_plain_network_has_fluctuations_at_finite_depth(net: tp.ResNet) -> None:
-    """Programs of other linear networks give outputs; the plain network's fluctuations are not theirs."""
+def test_other_linear_networks_have_sampled_fluctuations_at_finite_depth(net: tp.ResNet) -> None:
+    """Those of their programs, which are not the plain network's: against networks that are drawn."""
     run = tp.train(net, TASK, tp.SGD(0.5), tp.DepthScaling(), depth=1)
-    with pytest.raises(tp.NotCovered, match="run.fluctuations at finite depth|fluctuations are known"):
-        run.fluctuations
-    with pytest.raises(tp.NotCovered, match="with seeds networks of the width are drawn"):
-        run.at_width(64)
-    assert run.at_width(64, seeds=2).seeds == 2
+    found = run.fluctuations
+    assert isinstance(found, SampledFluctuations) and run.at_width(64).seeds == 32
+    np.testing.assert_allclose(found.cumulant(2), 256 * run.at_width(256, seeds=400).std ** 2, rtol=0.35)
+    plain = tp.train(tp.ResNet(), TASK, tp.SGD(0.5), tp.DepthScaling(), depth=1).fluctuations.cumulant(2)
+    assert np.max(np.abs(plain - found.cumulant(2))) > 3 * found.covariance_error
 
 
 def test_no_network_of_infinitely_many_visits_is_drawn() -> None:

@@ -25,9 +25,11 @@ from ..finite_width.drawn_networks import (SEEDS, DrawnAtWidth, drawn_at_width, 
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 from ..finite_width.loss_bands import LossesAtWidth, between, gaussian_outputs
 from . import drawing
+from .sampled_fluctuations import SampledFluctuations
 from .sphere import Sphere
 
 Index = int | tuple[int, int]
+OF_PROGRAMS = ("particles", "coefficients")  # methods at infinite width that read the program of any training
 ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals
 
 
@@ -297,18 +299,22 @@ class Run:
         return self._differences(self.row("t", t), 1, p, eps)
 
     @cached_property
-    def fluctuations(self) -> Fluctuations:
+    def fluctuations(self) -> Fluctuations | SampledFluctuations:
         """What finite width does to the outputs, to leading order: covariances over initializations, biases, cumulants.
 
-        For exact readings; found when asked for. Of nonlinear blocks that close on kernels, at infinite depth,
-        covariances are known and nothing else. Raises ``ValueError`` for sampled readings and real networks, at finite
-        depth for all but linear networks of one matrix a block, for layers that are visited several times, and when
-        asked for what is not known: losses other than the named ones, functions with kinks. Source:
-        [tpcalc/finite_width].
+        Found when asked for. Of linear networks of one matrix a block all of it; of nonlinear blocks covariances and
+        nothing else: at infinite depth where they close on kernels, and at finite depth by samples, with an error,
+        for whatever is made of averages over coordinates and of functions of these. Raises ``ValueError`` for real
+        networks, for sampled readings at infinite depth, for updates other than tp.SGD's, and when asked for what is
+        not known: losses other than the named ones, at infinite depth functions with kinks and layers that are
+        visited several times, at finite depth attention and choices. Source: [tpcalc/finite_width].
         """
+        if self._samples_fluctuations:
+            return SampledFluctuations(self.problem)
         if not self.exact:
             raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected the exact methods at "
-                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
+                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation', or at a finite depth any "
+                             "run of infinite width by a tp.SGD, whose fluctuations are sampled")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         net.require_one_visit("fluctuations are known")
         net.require_first_outputs("fluctuations are known")
@@ -325,6 +331,14 @@ class Run:
             noise, drift = eps**2, eps * scale.update_factor(self.depth)
         return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout,
                             None if net.is_plain else net)
+
+    @property
+    def _samples_fluctuations(self) -> bool:
+        """Are they sampled: nonlinear blocks by gradient descent, at a finite depth?"""
+        problem, net = self.problem, self.problem.net
+        return (self.method in OF_PROGRAMS and self.depth is not None and isinstance(problem.opt, SGD)
+                and problem.is_mup and isinstance(problem.task, Task) and not net.zero_readout
+                and not (net.is_plain and net.visits == 1))
 
     @cached_property
     def crossover_width(self) -> np.ndarray:
@@ -399,7 +413,8 @@ class Run:
         if widths is not None:
             return self._extrapolated(width, probes, seeds, executor, progress, widths)
         linear, asked = isinstance(self.problem.opt, SGD), any(one is not None for one in (seeds, executor, progress))
-        if linear and self.exact and seeds is None and not self.problem.net.zero_readout:
+        draws = self.problem.net.zero_readout or self._samples_fluctuations
+        if linear and self.exact and seeds is None and not draws:
             for name, given in (("executor", executor), ("progress", progress)):
                 if given is not None:
                     raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing "
@@ -465,7 +480,9 @@ class Run:
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
         try:
-            return at_width(self.fluctuations, outputs, width, probes)
+            known = self.fluctuations
+            assert isinstance(known, Fluctuations)
+            return at_width(known, outputs, width, probes)
         except NotCovered as unknown:
             real = self.depth is not None and self.problem.net.visits != sp.oo
             drawn = "; with seeds networks of the width are drawn" if real else ""
