@@ -72,7 +72,8 @@ def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[i
         as in ``plan``: a name of ``tp.named_recipes()``, or a scaling; None is that of a family, and else asks
         whether training is stable and nontrivial in depth.
     loss:
-        a function of model and batch that returns a tensor of one number; None is the mean squared output.
+        a function of model and batch that returns a tensor of one number; None is the mean squared distance
+        of outputs to drawn ones.
     batch:
         what the model takes; None draws one for its first embedding, linear layer or convolution.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Callable
+from typing import Callable, Iterator
 
 import sympy as sp
 
@@ -25,6 +25,7 @@ TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
 FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
 STEPS = {"L": 2, "N": 4}  # measured exponents are read as multiples of 1/2, or 1/4, where a verdict is asked for
+UNSEEN = Fraction(-1)  # power of what branches add that start at zero, where a verdict is asked for
 SEEDS, CONFIRMED = 3, 12  # initializations; findings are of as many as the second
 Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
 
@@ -137,6 +138,7 @@ class Measure:
         found += [Finding.of(p, f"share of the stream behind a layer, power of {self.axis}", skip, 0.0,
                              "the multiplier is on the skip connection, not on the branch") for p, skip in shares]
         inside = {p: groups[p].in_layers for p in patterns}
+        powers = {**powers, **{(q, p): one for p in patterns for q, one in _freed(p, powers, degree[p], given[p])}}
         off = {p: powers["update", p].value - self._expected_update(inside[p], given[p]) for p in patterns
                if ("update", p) in powers and powers["update", p].is_known}
         whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
@@ -160,6 +162,8 @@ class Measure:
                         left.append(f"{p}: {one.quantity} {one.measured:+.2f} +- {one.error:.2f}, which is not told "
                                     f"from {one.expected:+.2g}")
                 found += self._eps(p, powers, deepest, inside[p], None, sizes[-1])
+                if ("eps", p) in powers and math.isnan(_average(deepest, "entry", p)):
+                    left.append(f"{p}: whether eps is felt, beside gradients that start at zero")
             else:
                 found += self._against(p, inside[p], branch, update, expected, whole, bool(shares), deepest)
                 found += self._eps(p, powers, deepest, inside[p], expected, sizes[-1])
@@ -216,7 +220,7 @@ class Measure:
                 Finding.of(p, self.update, update, 0.0, update_cause(False, update.value, 0.0, whole, self.axis))]
         steps = STEPS[self.live.grows]
         together = Fraction(round(-steps * update.value), steps)
-        alpha = Fraction(round(-steps * branch.value), steps) if branch.is_known else Fraction(1)
+        alpha = Fraction(round(-steps * branch.value), steps) if branch.is_known else -UNSEEN
         starts, stays, largest = self._verdict(alpha, together - alpha)
         if not starts:
             return [Finding.of(p, self.branch, branch, largest, branch_cause(branch.value, largest, False, skipped))]
@@ -252,7 +256,8 @@ class Measure:
             return []
         size, entry = _average(deepest, "eps", p), _average(deepest, "entry", p)
         power = sp.Rational(str(round(over.value, 2)))
-        there = crossover({"depth": depth, "width": 1.0, "eps": size, "gradient": entry}, sp.Integer(0), power)
+        there = None if math.isnan(entry) else crossover(
+            {"depth": depth, "width": 1.0, "eps": size, "gradient": entry}, sp.Integer(0), power)
         return [Finding.of(p, f"eps over gradients, power of {self.axis}", over, allowed,
                            "eps is left as it is, or scaled less than gradients are: it takes over as "
                            f"{self.axis} grows"
@@ -334,6 +339,15 @@ def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power
         return update
     times = 1 + _average(runs, "degree", pattern)
     return Power(update.value + times * signal.value, update.error)
+
+
+def _freed(pattern: str, powers: dict[tuple[str, str], Power], degree: float,
+           given: ExpectedPowers | None) -> Iterator[tuple[str, Power]]:
+    """Powers of what is freed by updates of what starts at zero, with branches that add what they are to."""
+    if ("freed", pattern) in powers:
+        for quantity, times in (("update", 1 + degree), ("gradient", 1.0)):
+            power = powers.get((quantity, pattern), UNKNOWN)
+            yield quantity, replace(power, value=power.value + times * (float(UNSEEN) if given is None else given.branch))
 
 
 def _between(powers: dict[tuple[str, str], Power], quantity: str, pattern: str, times: float) -> Power:

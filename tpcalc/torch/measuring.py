@@ -6,6 +6,7 @@ factor that moves between a matrix and the forward pass is taken for an exponent
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -23,13 +24,14 @@ from .live_layers import ActsAt, LiveLayers, StreamLocations, live_layers, obser
 from .reading.claims import rms_of
 from .reading.network import RecordedNetwork
 from .reading.stream import Kind
-from .streams import MAKE, Loss, build, drawn_batch, mean_square
+from .streams import MAKE, Loss, build, drawn_batch, drawn_loss
 
 Make = Callable[..., Model]
 MakeOptimizer = Callable[[Model], torch.optim.Optimizer]
 GROWTH = 1.5  # layers are late behind which the stream is longer than that, beside where it began
 EARLY = 1.1   # layers are measured where it is at most that much longer in front of them
 STRONGER = 4.0  # factor of gradients, to see of which degree an optimizer's direction is
+LOUDEST = 1e8   # factor of gradients
 TINY = 1e-30
 Sizes = dict[tuple[str, str], float]  # (quantity, pattern) -> its size
 EVERYWHERE = "stream"  # the pattern of what is no parameter's but of the main stream; others have a number besides
@@ -62,14 +64,14 @@ class Script:
     @classmethod
     def of(cls, make: Make, optimizer: MakeOptimizer, loss: Loss | None, batch: object, small: Mapping[str, object],
            large: Mapping[str, object], depth_key: str) -> Script:
-        """With the mean squared output and a drawn batch where None is given; small, large: configurations between
+        """With ``drawn_loss`` and a drawn batch where None is given; small, large: configurations between
         which layers are found."""
         _checks.function("make", make, MAKE, optional=False)
         _checks.function("optimizer", optimizer, "a function of the model that returns a torch.optim.Optimizer",
                          optional=False)
         _checks.function("loss", loss, "a function of model and batch")
         model = build(make, small, seed=0)
-        batch, loss = drawn_batch(model) if batch is None else batch, mean_square if loss is None else loss
+        batch, loss = drawn_batch(model) if batch is None else batch, drawn_loss if loss is None else loss
         live, trainer = live_layers(make, small, large, loss, batch, depth_key), optimizer(model)
         if begins_otherwise(trainer):
             raise NotCovered(f"optimizer: got {type(trainer).__name__}, whose first updates are those of gradient "
@@ -89,7 +91,57 @@ class FirstStep:
 
 
 def first_update(script: Script, config: Mapping[str, object], seed: int) -> Sizes:
-    """Sizes at the first step, by quantity and pattern, of a model built from ``seed``.
+    """``sizes_of_update`` of a model built from ``seed``; of what no gradient reaches, for something else is zero, at
+    the first update that does.
+
+    entry: not known of these; freed: 1 for what of these is in a branch that adds nothing at the start: its gradient
+    and update are then those per size of what the branch adds once it does.
+    """
+    start = sizes_of_update(script, config, seed)
+    sizes = dict(start)
+    for updates in itertools.count(1):
+        still = {p for quantity, p in sizes if quantity == "entry" and ("update", p) not in sizes}
+        later = sizes_of_update(script, config, seed, updates) if still else {}
+        now = {p for p in still if ("update", p) in later}
+        if not now:
+            break
+        for p in now:
+            sizes.update({(q, p): later[q, p] for q in ("update", "degree", "gradient")})
+            sizes["entry", p] = math.nan
+            if start["gradient", p] <= TINY < later["added", p]:
+                size = later["branch", p] if later["branch", p] > TINY else later["added", p]
+                sizes.update({("freed", p): 1.0, ("gradient", p): later["gradient", p] / size,
+                              ("update", p): later["update", p] / size**(1 + later["degree", p])})
+    return {key: size for key, size in sizes.items() if key[0] != "added"}
+
+
+def begun(script: Script, config: Mapping[str, object], seed: int, updates: int) -> Model:
+    """A model built from ``seed``, of which all that is zero has been updated so often, and nothing else."""
+    model = build(script.make, config, seed)
+    trainer, start = script.optimizer(model), {name: p.detach().clone() for name, p in model.named_parameters()}
+    for _ in range(updates):
+        model.zero_grad()
+        script.loss(model, script.batch).backward()
+        _stepped(model, trainer, pushes_of(model))
+        for name, p in model.named_parameters():
+            p.detach().copy_(torch.where(start[name] == 0, p, start[name]))
+    model.zero_grad()
+    return model
+
+
+def pushes_of(model: Model) -> dict[str, Tensor]:
+    """The loss's gradient in every parameter that has one."""
+    return {plain_name(name): p.grad.detach().clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def louder(pushes: Mapping[str, Tensor]) -> float:
+    """A factor with which gradients are of order one at least: eps, which is judged apart, is then not felt in updates
+    behind what has just left zero."""
+    return min(LOUDEST, 1 / min((rms_of(push) for push in pushes.values() if push.any()), default=1.0))
+
+
+def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, updates: int = 0) -> Sizes:
+    """Sizes at the first step, by quantity and pattern, of a model that has ``begun``.
 
     gradient: of one layer's output in its parameters, along a direction that is drawn, over the stream in front of it;
     branch: that times the parameter's own size, which is what a branch adds to the stream, relative to it, whatever
@@ -99,19 +151,21 @@ def first_update(script: Script, config: Mapping[str, object], seed: int) -> Siz
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,
     and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step;
     grown: by how much the stream has grown in front of a layer; skip: what is left of a stream after a layer; growth:
-    of the stream; loss.
+    of the stream; added: of what a layer adds, how strongly it depends on the stream, after updates; loss.
     """
-    model = build(script.make, config, seed)
+    model = begun(script, config, seed, updates)
     trainer = script.optimizer(model)
     settings_of(trainer, model)
     network, value = observed(model, script.loss, script.batch)
     local = LocalGradients(network, script.live, seed)
     slopes = local.slopes({plain_name(name): p for name, p in model.named_parameters() if p.requires_grad})
+    added = {name: local.added(name) for name in slopes} if updates else {}
     value.backward()
-    pushes = {plain_name(name): p.grad.detach().clone() for name, p in model.named_parameters() if p.grad is not None}
-    steps = _stepped(model, trainer, pushes)
-    again = build(script.make, config, seed)
-    stronger = _stepped(again, script.optimizer(again), {name: STRONGER * push for name, push in pushes.items()})
+    pushes = pushes_of(model)
+    times = louder(pushes) if updates else 1.0
+    steps = _stepped(model, trainer, {name: times * push for name, push in pushes.items()})
+    again = begun(script, config, seed, updates)
+    stronger = _stepped(again, script.optimizer(again), {name: STRONGER * times * push for name, push in pushes.items()})
     sums: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name, (gradient, scale) in slopes.items():
         if name in steps:
@@ -119,6 +173,7 @@ def first_update(script: Script, config: Mapping[str, object], seed: int) -> Siz
             found["push"] /= local.visits.get(name, 1)  # over which it is a sum
             found["moved more"] = float(stronger[name].change.norm())
             found["grown"] = local.grown.get(name, 1.0)
+            found["added"] = added.get(name, 0.0)
             if name in local.signals:
                 found["signal"] = local.signals[name]
             for quantity, one in found.items():
@@ -174,7 +229,8 @@ def _sizes(step: FirstStep, gradient: Tensor, scale: float) -> dict[str, float]:
 class LocalGradients:
     """Gradients of what layers hand on, in their own parameters. draw: a seed for the directions; any_growth: whether
     layers count however the stream in front of them has grown; patterns: parameter -> the group's; signals: parameter
-    behind the stream -> root mean square of what its product becomes; unlike: of ``unlike_matrices``, which have none;
+    behind the stream -> root mean square of what its product becomes, 1 where that is zero; measured: numbers of the
+    tensors in front of a parameter's layer and behind it; unlike: of ``unlike_matrices``, which have none;
     visits: how often those of layers are visited, of which the first visit is measured; late: parameters of layers
     behind which the stream has grown by more than ``GROWTH``; grown: by how much in front of them."""
 
@@ -188,6 +244,7 @@ class LocalGradients:
         self.groups = live.groups_of(network)
         self.patterns = {name: group.pattern for name, group in self.groups.items()}
         self.signals: dict[str, float] = {}
+        self.measured: dict[str, tuple[int, int]] = {}
         self.unlike = live.unlike_matrices(network)
         self.visits = live.visits_of(network)
 
@@ -205,11 +262,12 @@ class LocalGradients:
         found = {}
         for (front, after), names in wanted.items():
             found.update(self._pulled(front, after, {name: parameters[name] for name in names}))
+            self.measured.update(dict.fromkeys(names, (front, after)))
         for name in set(parameters) - set(found):  # what acts elsewhere than at the stream's beginning
             product = self.at.product(name)
             if product >= 0 and not self.groups[name].in_layers:
                 found.update(self._pulled(product, product, {name: parameters[name]}))
-        self.signals = {name: rms_of(self.value(where.after)) for name, where in known.items()
+        self.signals = {name: rms_of(self.value(where.after)) or 1.0 for name, where in known.items()
                         if where.is_output and name in found}
         return found
 
@@ -265,6 +323,20 @@ class LocalGradients:
     def value(self, number: int) -> Tensor:
         return self.network.tape.values[number].detach()
 
+    def added(self, name: str) -> float:
+        """How strongly what a parameter's layer adds depends on the stream in front, by its gradient along a drawn
+        direction."""
+        front, after = self.measured.get(name, (-1, -1))
+        source, target = (self.network.tape.differentiable(number) if number >= 0 else None for number in (front, after))
+        if source is None or target is None or self.value(front).shape != self.value(after).shape:
+            return 0.0
+        drawn = self._drawn(self.value(after))
+        slope, = torch.autograd.grad([target], [source], [drawn], retain_graph=True, allow_unused=True)
+        return 0.0 if slope is None else rms_of(slope - drawn) / rms_of(drawn)
+
+    def _drawn(self, value: Tensor) -> Tensor:
+        return torch.randn(value.shape, generator=torch.Generator().manual_seed(self.draw)).to(value)
+
     def _has_grown(self, start: int, number: int, by: float = GROWTH) -> bool:
         return rms_of(self.value(number)) > by * rms_of(self.value(start))
 
@@ -274,8 +346,7 @@ class LocalGradients:
         source = self.network.tape.differentiable(after)
         if source is None:
             return {}
-        value = self.value(after)
-        drawn = torch.randn(value.shape, generator=torch.Generator().manual_seed(self.draw)).to(value)
+        drawn = self._drawn(self.value(after))
         slopes = torch.autograd.grad([source], list(parameters.values()), [drawn], retain_graph=True, allow_unused=True)
-        scale = max(float(drawn.norm()) * float(self.value(front).double().norm()), TINY)
+        scale = float(drawn.norm()) * (rms_of(self.value(front)) or 1.0) * self.value(front).numel()**0.5
         return {name: (slope, scale) for name, slope in zip(parameters, slopes) if slope is not None}

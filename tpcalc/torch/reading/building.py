@@ -99,10 +99,11 @@ def shuffle(model: Model, seed: int) -> None:
 
 
 def draw_zeros(model: Model) -> None:
-    """Give values to parameters that are zero, in place."""
+    """Give values of one size to parameters that are zero, in place; also to those of one number."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.numel() and not bool(parameter.any()):
                 size = parameter.shape[-1]**-0.5 if parameter.dim() > 1 else 0.3
-                parameter.copy_(torch.randn(parameter.shape, generator=generator) * size)
+                drawn = torch.randn(parameter.shape, generator=generator)
+                parameter.copy_(drawn * (size / drawn.square().mean().sqrt()))
