@@ -347,7 +347,8 @@ def _freed(pattern: str, powers: dict[tuple[str, str], Power], degree: float,
     if ("freed", pattern) in powers:
         for quantity, times in (("update", 1 + degree), ("gradient", 1.0)):
             power = powers.get((quantity, pattern), UNKNOWN)
-            yield quantity, replace(power, value=power.value + times * (float(UNSEEN) if given is None else given.branch))
+            branch = float(UNSEEN) if given is None else given.branch
+            yield quantity, replace(power, value=power.value + times * branch)
 
 
 def _between(powers: dict[tuple[str, str], Power], quantity: str, pattern: str, times: float) -> Power:

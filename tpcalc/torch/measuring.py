@@ -165,7 +165,8 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     times = louder(pushes) if updates else 1.0
     steps = _stepped(model, trainer, {name: times * push for name, push in pushes.items()})
     again = begun(script, config, seed, updates)
-    stronger = _stepped(again, script.optimizer(again), {name: STRONGER * times * push for name, push in pushes.items()})
+    louder_still = {name: STRONGER * times * push for name, push in pushes.items()}
+    stronger = _stepped(again, script.optimizer(again), louder_still)
     sums: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name, (gradient, scale) in slopes.items():
         if name in steps:
@@ -327,7 +328,8 @@ class LocalGradients:
         """How strongly what a parameter's layer adds depends on the stream in front, by its gradient along a drawn
         direction."""
         front, after = self.measured.get(name, (-1, -1))
-        source, target = (self.network.tape.differentiable(number) if number >= 0 else None for number in (front, after))
+        tape = self.network.tape
+        source, target = (tape.differentiable(number) if number >= 0 else None for number in (front, after))
         if source is None or target is None or self.value(front).shape != self.value(after).shape:
             return 0.0
         drawn = self._drawn(self.value(after))

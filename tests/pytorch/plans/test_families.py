@@ -96,6 +96,31 @@ def test_a_multiplier_in_the_forward_pass_is_in_a_familys_models() -> None:
     assert not tpt.audit(bare, groups, depths=(2, 8), recipe="depth-mup").ok
 
 
+def test_multipliers_behind_norms_of_a_shallower_member() -> None:
+    """Norms behind branches, which are multiplied by their module's name, of fewer layers than the base has."""
+    family = tpt.plan(lambda n_layer: models.GPT(n_layer, after=True), base=dict(n_layer=4), recipe="depth-mup")
+    for depth in (1, 2, 8):
+        multipliers = family.at(n_layer=depth).multipliers()
+        assert multipliers == pytest.approx({"h.*.post1": (4 / depth)**0.5, "h.*.post2": (4 / depth)**0.5})
+        x, raw, found = torch.randn(2, 5, 32), models.GPT(depth, after=True).h[-1].post2, family(n_layer=depth)
+        assert torch.allclose(found.h[-1].post2(x), raw(x) * (4 / depth)**0.5)
+
+
+def test_gemma_with_layers_of_two_kinds_has_shallower_members() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    def make(depth: int) -> Any:
+        return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
+            vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=depth, num_attention_heads=2,
+            num_key_value_heads=1, head_dim=16, query_pre_attn_scalar=16, use_cache=False))
+
+    family = tpt.plan(make, base=dict(depth=4), recipe="depth-mup")
+    assert make(4).config.layer_types[:2] == ["sliding_attention", "full_attention"]
+    assert sorted(family.at(depth=2).multipliers()) == [
+        f"model.layers.*.post_{name}_layernorm" for name in ("attention", "feedforward")]
+    assert tpt.audit(family, depths=(2, 8), depth_key="depth").ok
+
+
 def test_optimizers_of_a_family_are_for_its_models() -> None:
     family = tpt.plan(models.GPT, base=BASE)
     with pytest.raises(ValueError, match="^model: got one without a plan"):

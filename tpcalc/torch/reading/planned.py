@@ -154,6 +154,10 @@ def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
     """Modules that can be multiplied: pattern of an end's module -> of the one that returns its branch, "" for none;
     and those of branches behind which a norm stands, with the growth of the depth and of visits."""
     stars = {reading.names[name]: pattern for pattern, names in patterns for name in names}
+    stems, known = counters([role.name for role in reading.roles], reading.names), dict(patterns)
+    for role in reading.roles:  # of layers that a shallower target has not
+        if (pattern := starred(role.name, stems)) in known:
+            stars.setdefault(role.name, pattern)
     behind: dict[str, tuple[float, float]] = {}
     returning: dict[str, str] = {}
     for branch, module in module_patterns(reading, stars):
