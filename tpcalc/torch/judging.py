@@ -18,8 +18,8 @@ from ..training.settings import Settings
 from ..tune.visited_recipe import solved_powers
 from ..verdicts.visits import classify_visits
 from .findings import UNKNOWN, Finding, Power, branch_cause, fitted, update_cause
-from .live_layers import AXES
-from .measuring import EVERYWHERE, Script, Sizes, first_update
+from .live_layers import AXES, LayerGroup
+from .measuring import AS_HEAD, EVERYWHERE, Script, Sizes, first_update
 
 TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
 EXACTLY = 0.02    # of powers that are read from groups
@@ -123,6 +123,7 @@ class Measure:
     def _of_depth(self, sizes: list[int], powers: dict[tuple[str, str], Power], runs: list[list[Sizes]],
                   recipe: str | Scaling | None) -> Found:
         groups = {group.pattern: group for group in self.live.groups.values()}
+        groups |= {p + AS_HEAD: LayerGroup(p + AS_HEAD, False, False, False) for p in groups}
         patterns = [pattern for pattern in dict.fromkeys(pattern for _, pattern in powers) if pattern in groups]
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}

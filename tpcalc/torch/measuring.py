@@ -22,6 +22,7 @@ from ..groups.classes import begins_otherwise, name_of
 from ..groups.names import plain_name
 from .live_layers import ActsAt, LiveLayers, StreamLocations, live_layers, observed
 from .reading.claims import rms_of
+from .reading.constants import product_through
 from .reading.network import RecordedNetwork
 from .reading.stream import Kind
 from .streams import MAKE, Loss, build, drawn_batch, drawn_loss
@@ -34,6 +35,7 @@ STRONGER = 4.0  # factor of gradients, to see of which degree an optimizer's dir
 LOUDEST = 1e8   # factor of gradients
 TINY = 1e-30
 Sizes = dict[tuple[str, str], float]  # (quantity, pattern) -> its size
+AS_HEAD = " as the head"  # behind the name of an embedding that is also the readout
 EVERYWHERE = "stream"  # the pattern of what is no parameter's but of the main stream; others have a number besides
 SETTINGS = (("lr", "lr"), ("eps", "eps"), ("decay", "weight_decay"))
 
@@ -158,8 +160,10 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     settings_of(trainer, model)
     network, value = observed(model, script.loss, script.batch)
     local = LocalGradients(network, script.live, seed)
-    slopes = local.slopes({plain_name(name): p for name, p in model.named_parameters() if p.requires_grad})
+    trained = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
+    slopes = local.slopes(trained)
     added = {name: local.added(name) for name in slopes} if updates else {}
+    slopes.update(local.of_heads(trained))
     value.backward()
     pushes = pushes_of(model)
     times = louder(pushes) if updates else 1.0
@@ -169,16 +173,17 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     stronger = _stepped(again, script.optimizer(again), louder_still)
     sums: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name, (gradient, scale) in slopes.items():
-        if name in steps:
-            found = _sizes(steps[name], gradient, scale)
+        if (own := name.removesuffix(AS_HEAD)) in steps:
+            found = _sizes(steps[own], gradient, scale)
             found["push"] /= local.visits.get(name, 1)  # over which it is a sum
-            found["moved more"] = float(stronger[name].change.norm())
+            found["moved more"] = float(stronger[own].change.norm())
             found["grown"] = local.grown.get(name, 1.0)
             found["added"] = added.get(name, 0.0)
             if name in local.signals:
                 found["signal"] = local.signals[name]
             for quantity, one in found.items():
-                sums[quantity, local.patterns[name]].append(one)
+                if own == name or quantity not in dict(SETTINGS):  # which are those of the same matrix
+                    sums[quantity, local.patterns[own] + name[len(own):]].append(one)
     sizes = {key: sum(values) / len(values) for key, values in sums.items()}
     sizes.update((("unmoved", local.patterns[name]), 1.0) for name in local.unmoved(model, steps))
     sizes.update(local.of_streams())
@@ -323,6 +328,27 @@ class LocalGradients:
 
     def value(self, number: int) -> Tensor:
         return self.network.tape.values[number].detach()
+
+    def of_heads(self, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
+        """The same of what acts in front of a stream, or on it, and behind it once more: of the product there, without
+        what goes through the stream. Names say so."""
+        found = {}
+        for name, p in parameters.items():
+            places = [(use, self.network.place(use)) for use in self.network.acting(name)]
+            behind = [(use, place) for use, place in places if place.part == "out"]
+            if behind and len(behind) < len(places):
+                use, place = behind[0]
+                product, last = product_through(self.network, use), self.at.entries[place.stream][-1]
+                target, source = (self.network.tape.differentiable(number) for number in (product, last))
+                if target is not None and source is not None:
+                    drawn = self._drawn(self.value(product))
+                    whole, there = torch.autograd.grad([target], [p, source], [drawn], retain_graph=True)
+                    within, = torch.autograd.grad([source], [p], [there], retain_graph=True, allow_unused=True)
+                    size = rms_of(self.value(product)) or 1.0
+                    self.signals[name + AS_HEAD] = size
+                    found[name + AS_HEAD] = (whole if within is None else whole - within,
+                                             float(drawn.norm()) * size * drawn.numel()**0.5)
+        return found
 
     def added(self, name: str) -> float:
         """How strongly what a parameter's layer adds depends on the stream in front, by its gradient along a drawn
