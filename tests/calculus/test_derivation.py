@@ -148,6 +148,16 @@ def test_latex_writes_the_papers_symbols(program: Program, recursion: tp.theory.
         assert body.count("{") == body.count("}") and not re.search(r"KroneckerDelta|Sum\(", body)
 
 
+def test_brackets_are_expanded_over_pairs_that_correlate(recursion: tp.theory.Recursion) -> None:
+    """No step writes terms that vanish in the next one, or a bracket within a bracket."""
+    steps = recursion.derivation.steps
+    pairs = [(step, after) for step, after in zip(steps, steps[1:]) if step.rule == "bilinearity"]
+    assert len(pairs) == 3
+    for step, after in pairs:
+        assert after.rule == "independence" and len(step.after.args) == len(after.after.args)
+        assert "<|" not in str(step) and r"\langle |" not in step.latex()
+
+
 def test_independence_keeps_only_what_correlates(program: Program) -> None:
     """Two hat-kets of one matrix correlate; those of a matrix and its transpose, or of two layers, do not."""
     rule, r, q = IndependentKets(Setting.of(program)), *sp.symbols("r q", integer=True)

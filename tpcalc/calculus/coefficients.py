@@ -203,7 +203,7 @@ class NameCovariances(NodeRule):
 
 @dataclass(frozen=True)
 class Expand(NodeRule):
-    """A bracket is expanded over base kets on both sides: bilinearity.
+    """A bracket is expanded over base kets on both sides: bilinearity. Pairs that are independent are not written.
 
     primes: of the indices summed over on the two sides; they differ from indices that the equation has free.
     """
@@ -212,15 +212,16 @@ class Expand(NodeRule):
     primes: tuple[str, str] = ("", "'")
     kind = Bracket
     name = "bilinearity"
-    reason = "both kets are linear combinations of base kets"
+    reason = "both kets are linear combinations of base kets; pairs that are independent bring nothing"
     source = "Tensor Programs VI, appendix C.2 [tensor_programs_vi/ket_equations]"
 
     def rewrite(self, bracket: Bracket) -> sp.Expr:
         if not bracket.of(Vector):
             return bracket
         one, other = (self._combination(w, prime) for w, prime in zip(bracket.args, self.primes))
-        return sp.Add(*(sp.Sum(c1 * c2 * Bracket(k1, k2), *r1, *r2) if r1 or r2 else c1 * c2 * Bracket(k1, k2)
-                        for c1, k1, r1 in one for c2, k2, r2 in other))
+        pairs = ((c1 * c2 * Bracket(k1, k2), (*r1, *r2)) for c1, k1, r1 in one for c2, k2, r2 in other
+                 if not independent(self.setting, k1, k2))
+        return sp.Add(*(sp.Sum(term, *ranges) if ranges else term for term, ranges in pairs))
 
     def _combination(self, v: Vector, prime: str) -> list[tuple[sp.Expr, sp.Expr, list[Limits]]]:
         """|v> as (coefficient, base ket, ranges of its sums): initial vectors, and the hat-kets of every product."""
@@ -254,11 +255,11 @@ class IndependentKets(NodeRule):
         if not node.of(Base, Ket):
             return node
         u, v = node.args
-        if not node.of(Base):
-            return sp.Integer(int(u == v))
-        first, second = (self.setting.products[int(k.number)] for k in (u, v))
-        if not first.same_group(second):
+        if independent(self.setting, u, v):
             return sp.Integer(0)
+        if not node.of(Base):
+            return sp.Integer(1)
+        first, second = (self.setting.products[int(k.number)] for k in (u, v))
         matrices = []
         bases = Bases(self.setting)
         for product, k in ((first, u), (second, v)):
@@ -266,6 +267,14 @@ class IndependentKets(NodeRule):
             matrices.append(product.matrix.subs(values, simultaneous=True))
         return _deltas(matrices[0].indices, matrices[1].indices) * Covariance(
             first.number, second.number, u.args[1], v.args[1], u.args[2], v.args[2])
+
+
+def independent(setting: Setting, u: sp.Expr, v: sp.Expr) -> bool:
+    """Are two base kets independent at all their indices: other initial vectors, or hat-kets of no common matrix?"""
+    if not (isinstance(u, Base) and isinstance(v, Base)):
+        return u != v
+    first, second = (setting.products[int(k.number)] for k in (u, v))
+    return not first.same_group(second)
 
 
 def contract_deltas(total: sp.Sum) -> sp.Expr:

@@ -78,12 +78,22 @@ class Base(_Printed):
 
 
 class Bracket(_Printed):
-    """<u|v>, the expectation of the product of two kets: a number; symmetric. args: vectors or base kets."""
+    """<u|v>, the expectation of the product of two kets: a number; symmetric. args: vectors or base kets; an initial
+    one stands there as its vector."""
 
     text, tex = "<{}|{}>", r"\langle {} | {} \rangle"
 
     def __new__(cls, u: sp.Expr, v: sp.Expr) -> sp.Expr:
         return super().__new__(cls, *sorted((u, v), key=default_sort_key))
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self.text.format(*map(printer.doprint, self._bare()))
+
+    def _latex(self, printer: Printer) -> str:
+        return self.tex.format(*map(printer.doprint, self._bare()))
+
+    def _bare(self) -> list[sp.Expr]:
+        return [side.vector if isinstance(side, Ket) else side for side in self.args]
 
     def of(self, *kinds: type[sp.Expr]) -> bool:
         """Are both sides of these kinds?"""
