@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.derivations import Derivation, mathml
-from tpcalc.derivations.printing import rich
+from tpcalc.derivations.printing import rich, with_upright_words
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +60,11 @@ def test_steps_with_samples_are_kept_together_in_text() -> None:
                for batch in (False, True)]
     assert "Gamma[t,r,0,b]" in written[0] and "(t" not in written[0]
     assert "Gamma[(t,i),(r,j),0,b]" in written[1] and "C[(t,i),(s,i'),0](l)" in written[1]
+
+
+@pytest.mark.parametrize("name, latex", [
+    ("value", r"\mathrm{value}"), (r"\delta score", r"\delta \mathrm{score}"), ("Wq", "{W_q}"), ("nV", "nV"),
+    ("{W_{1,2}}", "{W_{1,2}}"), (r"\mathrm{m}{W_1}", r"\mathrm{m}{W_1}"), (r"\mathrm{free}\,Wo", r"\mathrm{free}\,{W_o}"),
+    (r"\rho^{Wv}", r"\rho^{{W_v}}"), (r"\tilde{x}", r"\tilde{x}")])
+def test_words_are_upright(name: str, latex: str) -> None:
+    assert with_upright_words(name) == latex

@@ -10,7 +10,8 @@ from ..derivations.printing import latex
 
 Meaning = tuple[tuple[str, ...], str]
 BY_NAME = {  # the name without its sites
-    "kappa": r"the covariance of what the block adds at two sites; $\langle \cdot \rangle$: a Gaussian mean",
+    "kappa": r"the covariance of what the block adds at two sites; $\langle \cdot \rangle$: the mean over Gaussian "
+             "variables of mean 0, of sites $a$ and $b$, whose covariances stand last",
     "theta": "the tangent kernel of a matrix: the overlap of the block's gradients in it",
     "A": "what a layer adds, per layer time, to what $x$ answers",
     "B": "to what gradients answer, backwards",

@@ -141,6 +141,7 @@ class Response(_Printed):
     [contested/reused_weights], and inner matrices of blocks learn nothing [contested/reused_in_blocks_of_two].
     """
 
+    is_fraction = True
     precedence = PRECEDENCE["Mul"] + 5  # powers of it stand in parentheses, products have it as it is
     text, tex = "d|{}>/d{}", r"\frac{{\partial | {} \rangle}}{{\partial {}}}"
     vector = property(lambda self: self.args[0])

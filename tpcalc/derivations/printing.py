@@ -15,6 +15,9 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
 CHARACTERS = {code: character for character, code in SPECIAL.items()}
 
 
+WORD = re.compile(r"\\[A-Za-z]+(?:\{[A-Za-z]+\})?|(?<![A-Za-z])(?:[a-z]{2,}|[A-Z][a-z]+)(?![A-Za-z])")
+
+
 class NodePrinter(LatexPrinter):
     """sympy's LaTeX printer, but for nodes of ours in powers and products. Nodes may say by ``latex_precedence`` how
     tight their LaTeX binds, where it differs from their text; one that is a product would take in what follows it."""
@@ -46,31 +49,33 @@ class NodePrinter(LatexPrinter):
 
 class KetPrinter(NodePrinter):
     """The printer of nodes, but for the order of terms and factors. Nodes say by ``is_random`` that they stand after
-    numbers, and by ``is_part`` that their terms stand after others."""
+    numbers, by ``is_fraction`` that no other fraction holds them, and by ``is_part`` that their terms stand after
+    others."""
 
     def _as_ordered_terms(self, expr: sp.Expr, order: str | None = None) -> list[sp.Expr]:
         terms = super()._as_ordered_terms(expr, order=order)
         return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta) or _has(e, "is_part")))
 
     def _print_Mul(self, expr: sp.Expr) -> str:
-        """Products and quotients. Numbers stand in front of kets and sums, as one fraction where they have a
+        """Products and quotients. Numbers stand in front of kets, sums and fractions, as one fraction where they have a
         denominator; a ket in the denominator over which only a number stands is written as sympy writes it."""
-        late = [f for f in expr.args if f.func == sp.Sum or _is_product(f) or getattr(f, "is_random", False)]
+        late = [f for f in expr.args if f.func == sp.Sum or _is_product(f) or getattr(f, "is_random", False)
+                or getattr(f, "is_fraction", False) or f.is_Add and _has(f, "is_random")]
         early = [f for f in expr.args if f not in late]
-        if not expr.is_Mul or not late or not early:  # sympy has powers below a fraction line come here, too
+        fractions = any(getattr(f, "is_fraction", False) for f in late)
+        if not expr.is_Mul or not late or not early and not fractions:  # sympy has powers below a fraction line come here, too
             return str(super()._print_Mul(expr))
         front = sp.Mul(*early)
         above, below = sp.fraction(front)
         if above.is_number and _has(below, "is_random"):
             return str(super()._print_Mul(expr))
-        text = self._print(front)
-        if front == -1:
-            text = "-"
-        elif front.is_Add:
+        text = {1: "", -1: "-"}[front] if front in (1, -1) else self._print(front)
+        if front.is_Add:
             text = rf"\left({text}\right)"
-        late.sort(key=lambda f: 2 * (f.func == sp.Sum) + _is_product(f))
-        return " ".join([text, *(rf"\left({self._print(f)}\right)" if self._needs_mul_brackets(f, last=f == late[-1])
-                                 else self._print(f) for f in late)])
+        late.sort(key=lambda f: 2 * (f.func == sp.Sum) + _is_product(f) - getattr(f, "is_fraction", False))
+        return " ".join([*filter(None, [text]), *(
+            rf"\left({self._print(f)}\right)" if self._needs_mul_brackets(f, last=f == late[-1]) else self._print(f)
+            for f in late)])
 
 
 def _is_product(node: sp.Basic) -> bool:
@@ -97,6 +102,20 @@ def _is_negative_sum(e: sp.Basic) -> bool:
 
 def _sign_in_front(e: sp.Sum) -> sp.Expr:
     return -sp.Sum(-e.function, *e.limits)
+
+
+def with_upright_words(name: str) -> str:
+    r"""LaTeX of a name whose words are no products of letters: value is upright, Wq is W with the index q.
+
+    >>> print(with_upright_words("value"), with_upright_words("Wq"), with_upright_words(r"\delta nV"))
+    \mathrm{value} {W_q} \delta nV
+    """
+    def written(found: re.Match[str]) -> str:
+        word = found[0]
+        if word.startswith("\\"):
+            return word
+        return "{%s_%s}" % tuple(word) if len(word) == 2 and word[0].isupper() else rf"\mathrm{{{word}}}"
+    return WORD.sub(written, name)
 
 
 def escape_as_codes(text: str) -> str:

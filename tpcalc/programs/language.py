@@ -19,6 +19,7 @@ from sympy.printing.printer import Printer
 
 from .._checks import symbolic, whole_number
 from .._text import OuterText
+from ..derivations.printing import with_upright_words
 from .algebra import multiplied_out
 from .expression import Expression
 
@@ -67,7 +68,7 @@ class Member(Expression):
     def _latex(self, printer: Printer, exp: str | None = None) -> str:
         cut = len(self.indices) - int(self.args[2])
         below, above = self.indices[:cut], self.indices[cut:]
-        text = str(self.args[1])
+        text = with_upright_words(str(self.args[1]))
         if below:
             text += "_{%s}" % ",".join(printer.doprint(i) for i in below)
         if above:

@@ -111,7 +111,8 @@ def derived(source: Program, net: ResNet | Transformer | None = None, opt: objec
                       lambda d: symbols(setting, [e for one in d.regions if one.has_limit
                                                   for equation in one.equations for e in equation.sides]))
         if limit is not None and linear is None:
-            found.steps.extend(steps_of(limit.regions[0]))
+            before = len(found.steps)
+            found.steps.extend({**one, "number": before + one["number"]} for one in steps_of(limit.regions[0]))
     if isinstance(net, ResNet) and not net.is_linear:
         kernels = _part(found, "kernels of the block", lambda: _Kernels.of(net),
                         lambda k: action_symbols([*map(sp.Symbol, k.values), *k.values.values()]))

@@ -32,6 +32,7 @@ def label(net: tp.ResNet) -> str:
     return f"{net.phi} {block} {net.norm} {net.matrices}"
 
 
+THREE = tp.ResNet("tanh", "mlp", matrices=3)
 NETS = [tp.ResNet(), tp.ResNet("tanh", gate), tp.ResNet("tanh"), tp.ResNet(SINE, "mlp"), tp.ResNet("tanh", "glu"),
         tp.ResNet(SINE, norm="rms"), tp.ResNet(h**2 / 2 + h)]
 LARGE = [tp.ResNet("gelu", "mlp"), tp.ResNet(SINE, "mlp", matrices=3), tp.ResNet("silu", "glu", norm="rms"),
@@ -67,6 +68,14 @@ def agree(net: tp.ResNet, seed: int) -> None:
         if key == ("B", True) and net.is_linear:
             continue  # of a linear block a gradient answers itself by what solves its own equation: nothing
         assert ours.get(key, 0.0) == pytest.approx(number(value, known), abs=1e-9, rel=1e-7), key
+
+
+def test_means_of_every_matrix_have_letters() -> None:
+    """The second matrix's Gaussians have a covariance that is a mean itself."""
+    region, = tp.depth_limit(tp.kets(tp.program(THREE, tp.SGD(), tp.DepthScaling()))).regions
+    texts = [str(equation) for equation in region.equations]
+    assert "E[v[s]*v[t]] = E[phi(u[s])*phi(u[t])]" in texts and "E[y[s]*y[t]] = E[phi(v[s])*phi(v[t])]" in texts
+    assert not any("(u)" in text or "(v)" in text for text in texts)
 
 
 @pytest.mark.parametrize("net", NETS, ids=label)

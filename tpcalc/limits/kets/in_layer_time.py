@@ -176,11 +176,12 @@ class StreamEquations:
     # -- as they are printed
 
     def shown(self, value: sp.Expr) -> sp.Expr:
-        """With letters and names, and what leading overlaps are, at layer time p."""
-        laws = self.expansion.laws
+        """With letters and names, and what leading overlaps are, at layer time p. Means are known by the overlaps that
+        stand in them, so that they are named before these are written out."""
+        laws, value = self.expansion.laws, self.letters.named(value)
         while inner := value.atoms(LeadingBracket):
-            value = value.xreplace({one: laws[one] for one in inner})
-        return self.in_time(self.letters.named(value))
+            value = self.letters.named(value.xreplace({one: laws[one] for one in inner}))
+        return self.in_time(value)
 
     @property
     def letters(self) -> Lettering:

@@ -185,6 +185,8 @@ class KetLimitRegion(Short, Aligned):
         lines = [rf"\textbf{{where }} & {conditions}"]
         if self.growing is not None:
             what, order = self.growing
+            for ket in self.streams.drift:
+                what = what.replace(f"|{ket.vector.name}>", rf"$| {ket.vector.args[1]} \rangle$")
             return " \\\\\n".join([*lines, rf"& \text{{no limit: {what} like }} L^{{{latex(self._written(order))}}}"])
         lines += [r"& \text{trivial limit: updates add up to nothing}"] * self.is_trivial
         lines += [equation.latex() for equation in self.equations]

@@ -10,12 +10,14 @@ from .widths import width
 
 TOKEN = re.compile(
     r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\(?:\[[^]]*\])?|, \\quad |,\\; |\\.|[{}]| [+-] ")
+WORDS = (r", \quad ", r",\; ")  # before conditions, and between what is listed
 CONTINUED = r"& \qquad "
 NO_TERM = re.compile(r"(^|=|=\}|[&(\[])\s*$")  # before a sign that is no difference
 FACTOR = re.compile(r"(?<=[^-+=&(\[{\s]) (?=\\sum|\\mathbb\{E\}|\\int)")  # before what may stand on a line of its own
 PRODUCT = " "  # between factors; on a new line a sign stands before the second one
 BRACKETS = re.compile(r"\\left([(\[])|\\right([)\]])")
 WIDEST = 75.0  # letters of a line, on a page and on paper
+SHORT = 12.0  # letters within brackets that are not opened where a product may be broken
 TALLEST = 11  # lines of one display, which paper cannot break
 GAP = 3.6  # of a row that is continued, in letters
 
@@ -40,8 +42,8 @@ def _pieces(body: str, is_separator: Callable[[str], bool]) -> list[tuple[str, s
 def rows(body: str, limit: float = WIDEST) -> list[str]:
     r"""The rows of an aligned body, each broken where it is wider than ``limit`` letters.
 
-    A row is broken before its signs and its conditions; a term that is wider than a row, before signs within its
-    outermost brackets, or before a sum or a mean among its factors. What has none of these stays.
+    A row is broken before its signs and its conditions, which are whole; a term that is wider than a row, before signs
+    within its outermost brackets, or before a sum or a mean among its factors. What has none of these stays.
     """
     return [line for _, lines in _groups(body, limit) for line in lines]
 
@@ -93,15 +95,20 @@ def _broken(left: str, right: str, limit: float) -> list[str]:
 def _signed(row: str, limit: float) -> list[tuple[str, str]]:
     """(separator, piece) for all places where a row may be broken; brackets of pieces wider than a row are opened."""
     found = []
-    for separator, piece in _pieces(row, lambda token: token in (" + ", " - ", r", \quad ", r",\; ")):
-        if width(piece) + GAP <= limit:
-            found.append((separator, piece))
-        elif (opened := _opened(piece)) is not None:
-            (_, first), *rest = _signed(opened, limit)
-            found += [(separator, first), *rest]
-        else:
-            first, *more = _factors(piece)
-            found += [(separator, first), *((PRODUCT, factor) for factor in more)]
+    for beside, part in _pieces(row, lambda token: token in WORDS):
+        if beside and width(part) + GAP <= limit:
+            found.append((beside, part))
+            continue
+        for sign, piece in _terms(part):
+            separator = sign or beside
+            if width(piece) + GAP <= limit:
+                found.append((separator, piece))
+            elif (opened := _opened(piece)) is not None:
+                (_, first), *rest = _signed(opened, limit)
+                found += [(separator, first), *rest]
+            else:
+                first, *more = _factors(piece)
+                found += [(separator, first), *((PRODUCT, factor) for factor in more)]
     return found
 
 
@@ -132,7 +139,7 @@ def _opened(piece: str) -> str | None:
         return _without_fraction(piece)
     left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
     inside = piece[left.end():right.start()]
-    if len(_terms(inside)) < 2 and len(_factors(inside)) < 2:
+    if len(_terms(inside)) < 2 and len(_factors(inside)) < 2 or width(inside) < SHORT and len(_factors(piece)) > 1:
         return _without_fraction(piece)
     return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
 

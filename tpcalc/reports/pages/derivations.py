@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import Sequence
 
@@ -33,5 +34,10 @@ def _words(chain: Sequence[Json], known: set[tuple[str, str]]) -> str:
         numbers = ", ".join(f"({step['number']})" for step in same)
         new = (rule, reason) not in known
         known.add((rule, reason))
-        parts.append(f"{numbers} **{rule}**" + (f": {reason} [{source}]" if new else ""))
+        parts.append(f"{numbers} **{rule}**" + (f": {reason} ({_with_keys(source)})" if new else ""))
     return "By " + "; ".join(parts) + "."
+
+
+def _with_keys(source: str) -> str:
+    """A source, with keys of the ledger as code behind it."""
+    return re.sub(r" \[([^]]+)\]", r", `\1`", source)
