@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.groups.factors import fold, width_growths
+from tpcalc.tune.factors import fold, width_growths
 from tpcalc.groups.names import Shape
 from tpcalc.tune.recipe import named_recipe
 

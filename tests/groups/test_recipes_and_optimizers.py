@@ -13,7 +13,7 @@ import tpcalc as tp
 from tpcalc.tune.blocks import set_on_block
 from tpcalc.tune.recipe import named_recipe
 from tpcalc.groups import plan_shapes
-from tpcalc.groups.factors import OPTIMIZERS, require_same_for_all
+from tpcalc.tune.factors import OPTIMIZERS, require_same_for_all
 from tpcalc.groups.names import Shape
 from tpcalc.optimizers.faithful import OPTIMIZERS as ALL, update_power
 from tpcalc.tune.named import NAMED

@@ -15,7 +15,8 @@ from support.plain.wide_experts import NAMES, WideExperts, numerical_gradient
 from support.slopes_of_depth import Slope
 from tpcalc.groups.names import LayerCount
 from tpcalc.groups.plan import PlanEntry, plan_of_roles
-from tpcalc.groups.roles import FREE, SHARES, Parameter, ParameterGrowth, Roles
+from tpcalc.groups.roles import Roles
+from tpcalc.tune.parameters import FREE, SHARES, Parameter, ParameterGrowth
 
 BASE = dict(n=48, m=16, E=4, k=2, L=4)
 SIZES, SEEDS, VECTORS, STEPS = (1, 2, 4, 8), 8, 512, 3

@@ -14,7 +14,7 @@ from support.pytorch import optimizers as made  # noqa: E402
 from support.pytorch.optimizers import mean_moved  # noqa: E402
 from tpcalc.errors import NotCovered  # noqa: E402
 from tpcalc.groups.classes import name_of  # noqa: E402
-from tpcalc.groups.factors import width_growths  # noqa: E402
+from tpcalc.tune.factors import width_growths  # noqa: E402
 
 Adafactor, Muon = torch.optim.Adafactor, torch.optim.Muon
 SIZES = [(layers, n) for layers in (4, 16) for n in (64, 256)]

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Callable
 
 from .._types import Fields, Value
-from .factors import ADAMS
+from ..tune.factors import ADAMS
 
 if TYPE_CHECKING:
     from .plan import PlanEntry, Plan

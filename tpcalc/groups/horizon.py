@@ -12,7 +12,7 @@ from ..errors import NotCovered
 from ..optimizers.rank import DIRECTIONS
 from ..scaling import Powers
 from ..scaling.powers import Frozen
-from .factors import SIGN, is_muon, on_spheres
+from ..tune.factors import SIGN, is_muon, on_spheres
 
 if TYPE_CHECKING:
     from ..horizon.transfer_rule import BatchPowers, TransferRule

@@ -10,8 +10,8 @@ from typing import Callable, Collection, Iterable, Mapping
 
 from .._checks import short
 from ..errors import NotCovered
+from ..tune.parameters import Shape as Shape
 
-Shape = tuple[int, ...]
 DIGITS = re.compile(r"\d+")
 WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # what wrappers add to names
 

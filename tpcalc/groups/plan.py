@@ -16,15 +16,16 @@ from ..optimizers.names import RELATIVE as ON_NORMS
 from ..optimizers.rank import DIRECTIONS, HALF, finite_batches, rank_powers
 from ..scaling import Powers, Scaling
 from ..scaling.powers import Frozen
+from ..tune.factors import (
+    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
+    fold, gradient_degree, is_last, is_muon, on_spheres, one_eps, optimizer_of_role, width_growths)
+from ..tune.parameters import Parameter
 from ..tune.recipe import named_recipe
 from .exports import FORMATS
 from .horizon import BATCHES, LENGTH, plan_horizon, with_horizon
-from .factors import (
-    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
-    fold, gradient_degree, is_last, is_muon, on_spheres, one_eps, optimizer_of_role, width_growths)
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
-from .roles import Parameter, Roles, find_roles
+from .roles import Roles, find_roles
 
 SETTINGS = {"init": "init", "lr": "lr", "eps": "eps", "weight_decay": "decay", "forward": "multiplier"}
 CLIPPING = ("a multiplier that is part of a matrix trains as one in the forward pass does, but not where gradients are "

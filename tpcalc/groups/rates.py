@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import _checks
 from .._types import Fields, Value
 from .classes import require_planned
-from .factors import is_muon
+from ..tune.factors import is_muon
 
 if TYPE_CHECKING:
     from .plan import Plan

@@ -8,14 +8,9 @@ from itertools import chain
 from math import prod
 from typing import Iterable, Mapping
 
+from ..tune.parameters import Parameter, ParameterGrowth
 from .names import LayerCount, Shape, find_layers, growth_of_most, shapes_of
 
-MATRICES = ("input", "tied", "hidden", "branch output", "output", "router", "expert", "convolution", "token mixing",
-            "stream matrix", "fixed matrix")
-VECTORS = ("gain", "bias", "branch scale", "stream factor", "scale", "table", "recurrence")
-UNREAD = ("stream mixing", "unused", "not understood")
-SHARES, OF_ALL, FREE = "shares", "shares of all", "free"  # of gates
-ROLES = (*MATRICES, *VECTORS, *UNREAD)  # names and shapes tell the first ones of both kinds; a reading tells all
 LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out "
                      "dense_4h_to_h to_out w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
@@ -26,61 +21,6 @@ MATRIX_NAMES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
 STRANGE = re.compile(r"(router|expert|moe|switch|lora|layer_?scale|^ls\d*$|rezero|(resid|skip)\w*(lambda|scale|alpha))",
                      re.I)
 NOT_UNDERSTOOD = "expected embeddings, matrices, gains of norms, biases and a head, of residual networks"
-
-
-@dataclass(frozen=True)
-class ParameterGrowth:
-    """By how much fan-in, fan-out and the depth of a parameter's stream grow; and, which a reading alone tells, what
-    the forward pass multiplies its product with, at_head: the same where a tied matrix is the head; as_base: whether it
-    is left as it is; visits: how often the forward pass comes back to it, where layers are visited several times;
-    experts, active: how many experts there are, and act, where it is of one or chooses them; gates: how large what
-    multiplies an expert is, "shares" of those that act, "shares of all" or "free"; by_itself: whether it is added as
-    it is, whatever the data are, as positions and class tokens are that no module looks up."""
-
-    fan_in: float = 1.0
-    fan_out: float = 1.0
-    depth: float = 1.0
-    forward: float = 1.0
-    at_head: float = 1.0
-    as_base: bool = False
-    visits: float = 1.0
-    experts: float = 1.0
-    active: float = 1.0
-    gates: str = ""
-    by_itself: bool = False
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """All parameters of one pattern. role: one of ``ROLES``; in_layers: whether there is one a layer; width: by how
-    much its growing dimensions grow, 1 where none does; names: of the target's; base_names: of the base's; module: that
-    it belongs to."""
-
-    pattern: str
-    role: str
-    in_layers: bool
-    shape: Shape
-    width: float
-    names: tuple[str, ...]
-    grows: tuple[bool, ...] = ()
-    of_output: bool = False  # a bias of the head, or what a branch ends in besides a matrix of this role
-    head: str | None = None  # the module that is the head, where it is tied to an embedding
-    base_names: tuple[str, ...] = ()
-    use: ParameterGrowth = ParameterGrowth()
-
-    @property
-    def module(self) -> str:
-        """The pattern without the parameter's own name."""
-        return self.pattern.rpartition(".")[0]
-
-    @property
-    def is_matrix(self) -> bool:
-        return self.role not in VECTORS
-
-    @property
-    def decays(self) -> bool:
-        """Has it weight decay? Vectors, positions and class tokens have none."""
-        return self.is_matrix and not self.use.by_itself
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Sequence
 from .. import _checks
 from .._shown import Short, Tabled
 from .._types import Fields
-from ..groups.factors import settable
+from ..tune.factors import settable
 from ..scaling import Scaling
 from .families import of_family
 from .findings import Finding, Power

@@ -16,10 +16,10 @@ from .._shown import Short, Tabled, pyplot, text_table
 from .._types import Fields, Value
 from ..errors import NotCovered
 from ..finite_width.loss_bands import between, gaussian_outputs
-from ..groups.factors import require_same_for_all
 from ..groups.names import plain_name
 from ..scaling import Scaling
 from ..results import Run
+from ..tune.factors import require_same_for_all
 from .families import of_family
 from .findings import Finding, Power, fitted
 from .judging import Measure, expected_of

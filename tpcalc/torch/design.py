@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ..groups.factors import ADAMS
+from ..tune.factors import ADAMS
 from ..groups.plan import SETTINGS, PlanEntry, PowerStep
 from ..ledger.catalogue import entry as ledger_entry
 from ..tune.named import NAMED

@@ -12,7 +12,7 @@ import sympy as sp
 from ..verdicts import classify
 from ..verdicts.advice import BEST
 from ..verdicts.crossover import crossover
-from ..groups.factors import gradient_degree, layer_settings, name_in, owns_of, settable
+from ..tune.factors import gradient_degree, layer_settings, name_in, owns_of, settable
 from ..scaling import Scaling
 from ..training.settings import Settings
 from ..tune.visited_recipe import solved_powers

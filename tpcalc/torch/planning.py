@@ -13,7 +13,7 @@ from .. import _checks
 from .._types import Fields
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
-from ..groups.factors import (
+from ..tune.factors import (
     checked_optimizer, is_last, layer_settings, name_in, owns_of, settable)
 from ..groups.horizon import PlanHorizon, plan_horizon, with_horizon
 from ..groups.names import Shape, plain_name

@@ -13,7 +13,8 @@ from .._files import digest_of, json_of, text_of, write_text
 from .._types import Fields, Json, Value
 from ..groups.names import LayerCount
 from ..groups.plan import PlanEntry, PowerStep
-from ..groups.roles import Parameter, ParameterGrowth, Roles
+from ..groups.roles import Roles
+from ..tune.parameters import Parameter, ParameterGrowth
 from ..scaling import Powers
 from ..scaling.powers import Frozen
 from .model_plan import ModelPlan

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module as Model
 
-from ..groups.factors import SIGN
+from ..tune.factors import SIGN
 from ..groups.names import plain_name
 from ..groups.plan import PlanEntry
 from ..optimizers.faithful import direction_power

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from ...errors import NotCovered
-from ...groups.roles import FREE, OF_ALL, SHARES
+from ...tune.parameters import FREE, OF_ALL, SHARES
 from ..streams import run_on
 from .building import Config, Make, NumbersHaveValues, batch_for, on_meta
 from .kinds_of_ops import BOUNDED, CHOICES, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS, SUMS

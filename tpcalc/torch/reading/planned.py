@@ -8,7 +8,8 @@ from typing import Hashable, Iterator, Mapping
 
 from ...errors import NotCovered
 from ...groups.names import DIGITS, LayerCount, growth_of_most
-from ...groups.roles import SHARES, UNREAD, Parameter, ParameterGrowth, Roles
+from ...groups.roles import Roles
+from ...tune.parameters import SHARES, UNREAD, Parameter, ParameterGrowth
 from .matching import counters, starred
 from .reading import Reading
 from .roles import SHARED, Role

@@ -14,7 +14,7 @@ from ..._types import Fields
 from ...errors import NotCovered
 from ...groups.names import Shape, plain_name
 from ...groups.plan import HEADS
-from ...groups.roles import ROLES
+from ...tune.parameters import ROLES
 from ..networks.network_read import NetworkRead, network_read
 from ..streams import MAKE
 from .building import Config, Make, NotRun, is_small, network_of, on_meta
@@ -150,7 +150,7 @@ def read(make: Make, base: Config, target: Config | None = None, batch: object =
         what the model takes, a dictionary for arguments by name; None draws one.
     roles:
         {pattern of names: role}, for parameters that are read wrongly or not at all; claims are tested all the same.
-        Roles are those of ``tpcalc.groups.roles.ROLES``; "matrix" is "hidden".
+        Roles are those of ``tpcalc.tune.parameters.ROLES``; "matrix" is "hidden".
 
     Returns a ``Reading``: ``print`` it; ``.claims``, ``.explain(pattern)``. Models of more than 3e7 parameters are read
     on the meta device, and claims tested branch by branch on values that are drawn. Raises ``NotCovered`` for a claim

@@ -8,7 +8,7 @@ from math import prod
 from typing import Mapping, Sequence
 
 from ...groups.names import Shape
-from ...groups.roles import MATRICES, VECTORS
+from ...tune.parameters import MATRICES, VECTORS
 from .graph import Axes
 from .kinds_of_ops import ATTENTIONS, BOUNDED, CONTRACTIONS, CONVOLUTIONS, MOVES, PRODUCTS
 from .matching import Growth
@@ -28,7 +28,7 @@ SHARED = "shared by several branches"
 class Role:
     """What one parameter of the base does.
 
-    kind: one of ``tpcalc.groups.roles.ROLES``; in_layers: whether it is used once a layer; ends: whether its branch
+    kind: one of ``tpcalc.tune.parameters.ROLES``; in_layers: whether it is used once a layer; ends: whether its branch
     ends in it; stream: the number of the stream that it belongs to; fan_in, fan_out: by how much they grow, to the
     target; growth: that of each axis; places, uses: where and how it is read, as text; forward: by how much what the
     forward pass multiplies its product with grows, at_head: the same where a tied matrix is the head; head: the module

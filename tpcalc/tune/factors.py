@@ -16,10 +16,10 @@ from ..training.by_parameter import powers_of_role
 from ..training.carried import carried
 from ..optimizers.faithful import direction_power
 from ..training.settings import WITH_EPS as ADAMS, Settings
-from ..tune.blocks import set_on_block
-from ..tune.named import POST_NORM, NamedRecipe, width_of
-from ..tune.recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
-from .roles import FREE, SHARES, Parameter
+from .blocks import set_on_block
+from .named import POST_NORM, NamedRecipe, width_of
+from .recipe import assumed_of_decay, named_recipe, of_powers, published_optimizer
+from .parameters import FREE, SHARES, Parameter
 
 ADJUSTED = {f"muon-{mode}": factor for mode, factor in (("original", named_recipe("muon").factor), (
     "match_rms_adamw", named_recipe("muon-unit-rms").factor))}  # torch.optim.Muon, by its adjust_lr_fn
