@@ -9,6 +9,7 @@ h := W @ u
 from .calculus import Derivation as Derivation, KetEquations as KetEquations, Step as Step
 from .verdicts.diversity import Diversity as Diversity, measure_diversity as measure_diversity
 from .tune.own_block import audit_matrices as audit_matrices
+from .tune.network_recipe import NetworkRecipe as NetworkRecipe
 from .tune.recipe import MatrixRecipe as MatrixRecipe, matrix_recipe as matrix_recipe
 from .tune.role_table import RoleTable as RoleTable, recipe_table as recipe_table
 from .verdicts import Interaction as Interaction, interactions as interactions

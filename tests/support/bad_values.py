@@ -187,7 +187,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result",
                       "net": "optional net"},
     "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole",
-               "visits": "whole", "data": "optional word"},
+               "visits": "whole", "data": "optional word", "net": "optional net"},
+    "NetworkRecipe.factors": {"base": "mapping", "target": "mapping"}, "NetworkRecipe.judged": {"rates": "mapping"},
     "visits_apart": {"program": "result", "visits": "whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
@@ -260,6 +261,8 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "Clipped": {"norm": 1.0}, "Stream": {"covariance": np.eye(2), "teacher": [1.0, 0.0]},
     "long_horizon": {"stream": tp.Stream(np.eye(2), [1.0, 0.0])}, "timescale": {"lr": 0.05, "wd": 0.1},
     "transfer_rule": {"optimizer": "adam"}, "visits_apart": {"visits": 2}, "MoE": {"experts": 8},
+    "NetworkRecipe.factors": {"base": {"n": 4}, "target": {"n": 8}},
+    "NetworkRecipe.judged": {"rates": {"*": {"n": -1}}},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
@@ -338,7 +341,7 @@ def instances() -> dict[str, Any]:
         "NamedRecipes": tp.named_recipes(), "RoleTable": tp.theory.recipe_table(),
         "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program":
         tp.program(NET, OPT, SCALE),
-        "Recipe": tp.recipe(), "Run": run, "Verdict": diagram.regions[0].verdict,
+        "Recipe": tp.recipe(), "NetworkRecipe": tp.recipe(net=NET), "Run": run, "Verdict": diagram.regions[0].verdict,
         "Interaction": tp.theory.interactions(1, 0)[0],
         "CauchyDifferences": tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
         "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)),

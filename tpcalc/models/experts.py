@@ -9,7 +9,7 @@ import sympy as sp
 from .._checks import choice, exact, exponent, positive_integer, short, whole_number
 from ..errors import NotCovered
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, require_block
-from ..programs.language import HeadSum, MatVec, Mean, Scalar, Vector
+from ..programs.language import HeadSum, Matrix, MatVec, Mean, Scalar, Vector
 from ..programs.mask import Mask, Quantile, among_largest
 from .activations import activation, is_linear
 
@@ -17,6 +17,7 @@ GATE_KINDS = ("softmax", "sigmoid")
 INITS = ("A", "B")
 ROUTER_STARTS = ("normal", "zero")
 NETWORKS_OWN = "network's"  # the activation, where none is said
+ROUTER, EXPERT = "router", "expert"  # what weights are of
 MOST_EXPERTS = 256  # every one is several statements
 
 
@@ -189,7 +190,9 @@ class MoE:
     def logits(self, b: Branch) -> list[sp.Expr]:
         """What routers read off what the block acts on, expert by expert."""
         assert self.experts is not None
-        return [Mean(b.trained(f"R_{e}", self.router) * b.x) for e in range(1, self.experts + 1)]
+        routers = [b.trained(f"R_{e}", self.router) for e in range(1, self.experts + 1)]
+        b.routed.update((one.name, (self, ROUTER)) for one in routers)
+        return [Mean(one * b.x) for one in routers]
 
     @property
     def over(self) -> sp.Expr:
@@ -233,7 +236,9 @@ class MoE:
     def _groups(self, b: Branch) -> sp.Expr:
         """Experts that are groups of coordinates, each of which has the gate of its group."""
         assert self.expert_dim is not None
-        route = b.let("route", MatVec(b.weights("Wr"), b.x))
+        router, first, last = map(b.weights, ("Wr", "W1", "W2" if self.expert == "mlp" else "W3"))
+        b.routed[router.name] = self, ROUTER
+        route = b.let("route", MatVec(router, b.x))
         size = self.expert_dim if b.weigh is None else 1  # powers of L know no other
         s = b.let("logit", HeadSum(route, size, first_read=True))
         gate = 1 / (1 + sp.exp(-s))
@@ -244,17 +249,22 @@ class MoE:
                 self._balanced(b, chosen - s, mask, sp.Rational(self.share))
             gate *= mask
         gate = b.let("gate", gate)
-        h = b.let("h", MatVec(b.weights("W1"), b.x))
-        if self.expert == "mlp":
-            z, last = gate * b.phi(h), "W2"
-        else:
-            z, last = gate * b.phi(h) * b.let("v", MatVec(b.weights("W2"), b.x)), "W3"
-        return MatVec(b.weights(last), b.let("z", z)) / sp.sqrt(self.share)
+        h = b.let("h", MatVec(first, b.x))
+        z = gate * b.phi(h)
+        if self.expert == "glu":
+            second = b.weights("W2")
+            b.routed[second.name] = self, EXPERT
+            z *= b.let("v", MatVec(second, b.x))
+        b.routed.update((one.name, (self, EXPERT)) for one in (first, last))
+        return MatVec(last, b.let("z", z)) / sp.sqrt(self.share)
 
     def _expert(self, b: Branch, number: int) -> sp.Expr:
         """The output of an expert, a vector with a name."""
         own = replace(b, suffix=f"{b.suffix}_{number}")
-        block = BLOCKS[self.expert] if isinstance(self.expert, str) else self.expert
+        block, before = BLOCKS[self.expert] if isinstance(self.expert, str) else self.expert, len(b.statements)
         value = block(own)
         require_block(block, value, own)
+        if number <= (self.experts or 0):
+            met = [value, *(one.value for one in b.statements[before:])]
+            b.routed.update((one.name, (self, EXPERT)) for made in met for one in made.atoms(Matrix))
         return own.let("o", value)

@@ -26,20 +26,21 @@ NETWORKS = "a tp.ResNet or a tp.Transformer"
 class Layer:
     """The statements of a layer, the vectors among what they read that are trained, coordinatewise, what these start
     as, the softmax attention and the mixtures of experts in it, built in or in a user's block, and what it keeps from
-    step to step. starts, keeps: as a ``Branch`` has them."""
+    step to step. starts, routed, keeps: as a ``Branch`` has them."""
 
     statements: tuple[Assign, ...]
     vectors: tuple[Vector, ...]
     attention: tuple[SoftmaxAttention, ...]
     starts: Mapping[str, sp.Expr | None]
     experts: tuple[MoE, ...]
+    routed: Mapping[str, tuple[MoE, str]]
     keeps: Mapping[Vector | Scalar, Change | None]
 
     @classmethod
     def of(cls, branch: Branch) -> Layer:
         """What was written on a branch."""
         return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention), dict(branch.starts),
-                   tuple(branch.experts), dict(branch.keeps))
+                   tuple(branch.experts), dict(branch.routed), dict(branch.keeps))
 
 
 class Network(ABC):
@@ -191,6 +192,12 @@ class Network(ABC):
     def experts(self) -> tuple[MoE, ...]:
         """A layer's mixtures of experts."""
         return self._written.experts
+
+    @property
+    def routed(self) -> Mapping[str, tuple[MoE, str]]:
+        """By the names of a layer's weights of routers and of the experts that these choose between: their mixture, and
+        which of the two they are of, ``ROUTER`` or ``EXPERT``."""
+        return self._written.routed
 
     @property
     def acts_on_normed(self) -> bool:

@@ -48,9 +48,9 @@ class Branch:
     coordinates of these are at first, by name, None where they are drawn. suffix: what names of matrices and vectors
     end with, in one of the parts of a hidden layer. attend: what writes softmax attention, given it and the branch,
     where it is not written as it stands; attention: what softmax attention was written. weigh, experts: likewise what
-    writes the gates of mixtures of experts, and what mixtures were written. keeps: what is moved otherwise than along
-    gradients, and how, where it moves. unrolled: are states those of a position behind
-    others that are as it is?
+    writes the gates of mixtures of experts, and what mixtures were written; routed: by the names of weights that they
+    choose with, and choose between, a mixture and which of the two. keeps: what is moved otherwise than along
+    gradients, and how, where it moves. unrolled: are states those of a position behind others that are as it is?
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -73,6 +73,7 @@ class Branch:
     attention: list[Any] = field(default_factory=list)
     weigh: Callable[..., list[sp.Expr]] | None = None
     experts: list[Any] = field(default_factory=list)
+    routed: dict[str, tuple[Any, str]] = field(default_factory=dict)
     keeps: dict[Vector | Scalar, Change | None] = field(default_factory=dict)
     unrolled: bool = False
 

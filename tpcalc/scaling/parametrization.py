@@ -284,7 +284,8 @@ def _by_parameter(name: str, given: Mapping[Value, Value], sizes: tuple[str, ...
         others = one.sizes - set(sizes)
         if others:
             raise NotCovered(f"{key}: got powers of {', '.join(sorted(others))}; expected those of " + (
-                "the width n and the depth L" if "n" in sizes else "the depth L, beside powers of n as width="))
+                "the width n and the depth L (tp.recipe(net=...) has others)" if "n" in sizes else
+                "the depth L, beside powers of n as width="))
     return Frozen(given)
 
 

@@ -118,7 +118,7 @@ def _in_front(key: str, powers: Powers) -> sp.Expr:
     return powers.of("multiplier", "L")
 
 
-def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]:
+def named_powers(given: Mapping[str, Powers], net: Network, what: str = "scale") -> dict[str, Powers]:
     """Powers of every trained parameter: those of its name, else of its role, else of the pattern that says most.
     What is frozen has those of its name or role, if any."""
     names = (*net.trained_of_block, *EMBEDDING_READOUT_FAMILIES)
@@ -137,11 +137,11 @@ def named_powers(given: Mapping[str, Powers], net: Network) -> dict[str, Powers]
             first = [key for key in fits if fits[key] == max(fits.values())]
             found[name] = given[first[0]]
             if any(given[key] != found[name] for key in first):
-                raise ValueError(f"scale: got {' and '.join(first)} for {name}, and none says more than the other; "
+                raise ValueError(f"{what}: got {' and '.join(first)} for {name}, and none says more than the other; "
                                  "expected one that does, such as its name")
     missing, others = [name for name in trained if name not in found], [key for key in given if key not in used]
     if missing or others:
-        raise ValueError(f"scale: got powers of {', '.join(given)}; " + (
+        raise ValueError(f"{what}: got powers of {', '.join(given)}; " + (
             f"{', '.join(others)} is none of the network's" if others else f"there are none of {', '.join(missing)}")
             + f"; expected those of {', '.join(trained)}, of roles ({', '.join((*ROLES, LAST))}), or patterns")
     return found

@@ -23,7 +23,8 @@ class Carried:
     """What is carried, as powers: of the branch multiplier, and of every parameter of the branch, by name.
 
     of_branches: what each sublayer adds to the stream carries; of_gradients: the gradient of each matrix and trained
-    vector; last: the matrices that a sublayer's output is a product with; homes: the sublayer of each parameter.
+    vector; last: the matrices that a sublayer's output is a product with, or a sum of such; homes: the sublayer of each
+    parameter.
     """
 
     of_branches: tuple[Degrees, ...]
@@ -72,15 +73,20 @@ def carried(net: Network) -> Carried:
     branches: list[Degrees] = []
     last: list[str] = []
     homes: dict[str, int] = {}
+    products: dict[str, sp.Expr] = {}  # by the name of the vector
     for one in layer.statements:
         for met in sorted(one.value.atoms(Matrix, Vector), key=sp.default_sort_key):
             homes.setdefault(met.name, len(branches))
         if one.target.name in streams:
             added = sp.Add(*(term for term in sp.Add.make_args(sp.expand(one.value)) if term.has(UNIT)))
             branches.append(_degrees(added, known))
-            last += [product.matrix.name for product in added.atoms(MatVec)]
+            ends = [term.as_independent(Vector, as_Add=False)[1] for term in sp.Add.make_args(sp.expand(added))]
+            ends = [products.get(end.name, end) if isinstance(end, Vector) else end for end in ends]
+            last += [end.matrix.name for end in ends if isinstance(end, MatVec)]
         else:
             known[type(one.target), one.target.name] = _degrees(one.value, known)
+            if isinstance(one.value, MatVec):
+                products[one.target.name] = one.value
     sample = layer.statements[-1].target.indices[:-1]
     after = {stream[(*sample, l)]: gradient_name(stream[(*sample, l)]) for stream in net.streams}
     back = backpropagate(layer.statements, after, tuple(stream[(*sample, l - 1)] for stream in net.streams),
@@ -93,7 +99,7 @@ def carried(net: Network) -> Carried:
         each = sp.Integer(sp.degree(found.factor, UNIT)), _degrees(found.value, known)
         power, degrees = gradients.get(found.of.name, each)
         gradients[found.of.name] = min(power, each[0]), _joined((degrees, each[1]))
-    return Carried(tuple(branches), gradients, tuple(last), homes)
+    return Carried(tuple(branches), gradients, tuple(dict.fromkeys(last)), homes)
 
 
 def _degrees(value: sp.Expr, known: Mapping[tuple[type, str], Degrees]) -> Degrees:

@@ -33,12 +33,20 @@ DEPTH = "tensor_programs_vi/definition_41"
 WIDTH = "meta_principled/translation"
 LOOPS = "tpcalc/loops"
 
-
 ROUTED = ("router", "expert")
 TOGETHER = "experts that act on one vector are as one perceptron, of so many rows, or columns that updates add up over"
 ROWS = "orthogonal updates of a router are those of all its rows"
 GATES = "gates are shares, which are the smaller the more experts there are to share; it is taken back"
 PART = "an expert has its gradient from the vectors that it acts on, k/E of a batch"
+
+
+AS_WRITTEN = ("gates are shares whose sum does not know how many experts act, and as models are written neither do "
+              "initial sizes: more active experts make the branch smaller (convention A); initial sizes here grow like "
+              "the root of how many act (convention B)")
+FEW = ("learning rates by gradient descent, and eps, go with how many experts there are over how many act, as where "
+       "words have a share c in common and experts over active ones are fewer than c times the words of a batch; "
+       "beyond that words move an expert one by one, and there is no such factor")
+BALANCED = "experts act on equal shares of a batch"
 
 
 OneSize = Mapping[str, sp.Expr]  # by setting, powers of one growing variable

@@ -1,9 +1,10 @@
-"""``recipe``: the multipliers to set for a depth, and for a number of visits of its layers."""
+"""``recipe``: what to set for a depth, for a number of visits of its layers, or for every matrix of a network."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import overload
 
 import sympy as sp
 
@@ -12,11 +13,23 @@ from ..errors import NotCovered
 from ..models.network import Network
 from ..optimizers.faithful import direction_power
 from ..scaling import DepthScaling, Parametrization
+from .network_recipe import NetworkRecipe, network_recipe
 from .recipe import Recipe, named_recipe, recipe_of_depth
 
 
+@overload
+def recipe(name: str | DepthScaling | Parametrization = ..., optimizer: object = ..., depth: int | None = ...,
+           base_depth: float = ..., visits: int = ..., data: str | None = ..., net: None = ...) -> Recipe: ...
+
+
+@overload
+def recipe(name: str | DepthScaling | Parametrization = ..., optimizer: object = ..., *, net: Network
+           ) -> NetworkRecipe: ...
+
+
 def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
-           depth: int | None = None, base_depth: float = 1, visits: int = 1, data: str | None = None) -> Recipe:
+           depth: int | None = None, base_depth: float = 1, visits: int = 1, data: str | None = None,
+           net: Network | None = None) -> Recipe | NetworkRecipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
@@ -28,6 +41,10 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     data: do samples have a "fixed" number of directions, or as many as the "width"? A gradient's rank goes with that,
     and by it go powers of n of Muon's and normalized steps and of weights on spheres, ``of_width``: of the rate, and of
     a step's Frobenius norm over that of the weights. None leaves them out, and ``assumed`` says so.
+    net: a network, for which a ``tpcalc.tune.network_recipe.NetworkRecipe`` is returned: what to set for every matrix
+    of it, routers and experts among them, as powers of the width n, the width m of a hidden layer, the number E of
+    experts, k of those that act, and the depth L, as plans for models in PyTorch have them; optimizer: any of these.
+
     Raises ``ValueError`` for unknown names and optimizers, ``data`` beside an optimizer that does not go by the rank, a
     depth that is not a whole number, and recipes that no power of L for one matrix can say. Source: Tensor Programs VI,
     Definition 4.1 and Claim 5.5; for the others ``.source``.
@@ -37,7 +54,16 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     0.125
     >>> [tp.recipe("depth-mup", tp.NormalizedSGD(), data=data).of_width["lr"] for data in ("fixed", "width")]
     [0, 1/2]
+    >>> tp.recipe("depth-mup", "adamw", net=tp.ResNet("tanh", "mlp", norm="rms")).matrices["W2"].lr
+    {'L': -1/2, 'm': -1}
     """
+    if net is not None:
+        for what, given, usual in (("depth", depth, None), ("base_depth", base_depth, 1), ("visits", visits, 1),
+                                   ("data", data, None)):
+            if given != usual:
+                raise ValueError(f"{what}: got {_checks.short(given)} with net=; expected {usual}, and sizes for the "
+                                 "recipe's factors(base, target)")
+        return network_recipe(name, optimizer, net)
     found = recipe_of_depth(name, optimizer, depth, base_depth, data)
     if _checks.whole_number("visits", visits, 1) == 1:
         return found

@@ -9,6 +9,7 @@ from typing import Hashable, Iterator, Mapping
 from ...errors import NotCovered
 from ...groups.names import DIGITS, LayerCount, growth_of_most
 from ...groups.roles import Roles
+from ...tune.factors import AS_WRITTEN, FEW
 from ...tune.parameters import SHARES, UNREAD, Parameter, ParameterGrowth
 from .matching import counters, starred
 from .reading import Reading
@@ -17,14 +18,8 @@ from .summary import BranchSummary
 
 HEADS_STAY = ("{}: fan-out stays while fan-in grows, as where the number of heads stays; initial sizes and eps are "
               "those of a head for it, of which theory says no more")
-AS_WRITTEN = ("{}: gates are shares whose sum does not know how many experts act, and as models are written neither do "
-              "initial sizes: more active experts make the branch smaller (convention A); the plan's initial sizes "
-              "grow like the root of how many act (convention B)")
 ROUTER = ("{}: its learning rate has the power of the depth of hidden matrices, at which it is stable; at Depth-muP it "
           "may be larger by the root of the depth where gates are no shares and experts are wide beside the depth")
-FEW = ("{}: learning rates by gradient descent, and eps, go with how many experts there are over how many act, as "
-       "where words have a share c in common and experts over active ones are fewer than c times the words of a batch; "
-       "beyond that words move an expert one by one, and there is no such factor")
 UNKNOWN = "{}: {}, not understood ({}); its settings are the base's"
 
 
@@ -67,9 +62,9 @@ def planned(reading: Reading, unknown: str) -> Planned:
         if role.kind == "hidden" and role.in_layers and role.fan_in != 1 and role.fan_out == 1:
             notes.append(HEADS_STAY.format(pattern))
         if role.gates == SHARES and role.ends:
-            notes.append(AS_WRITTEN.format(pattern))
+            notes.append(f"{pattern}: {AS_WRITTEN}")
         if role.kind == "router" and role.gates:
-            notes += [ROUTER.format(pattern)] * grows + [FEW.format(pattern)] * (role.experts != role.active)
+            notes += [ROUTER.format(pattern)] * grows + [f"{pattern}: {FEW}"] * (role.experts != role.active)
         parameters.append(_parameter(reading, pattern, names, role, depths, bool(as_base)))
     returning, behind = _returning(reading, patterns, depths, visits)
     width = growth_of_most(ratio for role in reading.roles for ratio in role.growth)
