@@ -263,11 +263,6 @@ def test_what_is_not_chosen_has_no_direction_without_an_eps() -> None:
             tp.train(net(3, active=2), TASK, opt, SCALE, 2, 16)
 
 
-def test_infinite_depth_is_refused() -> None:
-    with pytest.raises(tp.NotCovered, match=r"R_1\[t, l\] is neither the stream nor written by the block"):
-        tp.train(net(3), TASK, tp.SGD(), SCALE, tp.oo)
-
-
 @pytest.mark.parametrize("options, said", [
     ({"experts": 0}, "experts: got 0"), ({"experts": 2, "active": 3}, "active: got 3 of experts=2"),
     ({"experts": 4, "active": 1}, "active: got 1 of experts=4 with gate='softmax', which is 1"),

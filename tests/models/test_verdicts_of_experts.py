@@ -13,7 +13,8 @@ from support.nightly import few
 from support.slopes_of_depth import Slope
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.limits.trained_vectors import with_moves
-from tpcalc.verdicts.counted import DRIVEN, GATES, GROUPS, counted_program
+from tpcalc.models.gates import LINEAR
+from tpcalc.verdicts.counted import DRIVEN, GROUPS, counted_program
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 TASK = tp.Task([1, 0.8, 0.9, 0.7], [1, -0.7, 0.5, 0.9])
@@ -33,7 +34,7 @@ def scaling(alpha: sp.Expr, gamma: sp.Expr, of_routers: sp.Expr) -> tp.Parametri
 def test_experts_have_the_verdicts_of_a_block(gate: str) -> None:
     for point, name in ((1, 0), "ODE limit"), ((HALF, HALF), "Depth-muP"), ((1, HALF), "trivial"):
         found, alone = (tp.classify(*point, one) for one in (net(gate), tp.ResNet("tanh", "mlp", norm="rms")))
-        assert found.name == alone.name == name and {GATES, DRIVEN} <= set(found.assumptions)
+        assert found.name == alone.name == name and {LINEAR, DRIVEN} <= set(found.assumptions)
         own = {found.matrices[f"{matrix}_{e}"].name for matrix in ("W1", "W2") for e in (1, 2)}
         assert own == {alone.matrices["W1"].name} == {alone.matrices["W2"].name}
         assert {found.matrices[name].name for name in ROUTERS} == {"lazy"}  # by itself a router has no gradient
@@ -43,7 +44,7 @@ def test_experts_have_the_verdicts_of_a_block(gate: str) -> None:
 def test_transformers_have_them_too() -> None:
     one = tp.Transformer(phi="tanh", mlp=tp.MoE(2))
     assert tp.classify(1, 0, one).name == "ODE limit" and tp.classify(HALF, HALF, one).name == "Depth-muP"
-    assert GATES in tp.classify(1, 0, one).assumptions
+    assert LINEAR in tp.classify(1, 0, one).assumptions
 
 
 @pytest.mark.parametrize("alpha, gamma", [(sp.Integer(1), sp.Integer(0)), (HALF, HALF), (3 * QUARTER, QUARTER)])
@@ -136,7 +137,7 @@ def test_so_they_are_in_powers_of_visits(opt: object) -> None:
         tp.theory.classify_visits(1, 0, net(), opt)
     found = tp.theory.classify_visits(1, 0, net())
     assert found.exponents == tp.theory.classify_visits(1, 0, tp.ResNet("tanh", "mlp", norm="rms")).exponents
-    assert GATES in found.assumptions
+    assert LINEAR in found.assumptions
 
 
 @pytest.mark.nightly
@@ -144,11 +145,11 @@ def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
     """Their logits are Gaussian, and do not begin at 0; their routers, rows of a matrix, have directions."""
     growing = tp.ResNet("tanh", tp.MoE(expert_dim=1), norm="rms")
     alone = tp.classify(HALF, HALF, growing)
-    assert not {GATES, GROUPS} & set(alone.assumptions)
+    assert not {LINEAR, GROUPS} & set(alone.assumptions)
     block = tp.MoE(expert_dim=4)
     for one in (tp.ResNet("tanh", block, norm="rms"), tp.Transformer(phi="tanh", mlp=block)):
         found = tp.classify(HALF, HALF, one)
-        assert GROUPS in found.assumptions and GATES not in found.assumptions
+        assert GROUPS in found.assumptions and LINEAR not in found.assumptions
         assert {name: found.matrices[name].name for name in alone.matrices} == {
             name: of.name for name, of in alone.matrices.items()}
     assert GROUPS in tp.solve(net=tp.ResNet("tanh", block, norm="rms")).assumed

@@ -23,6 +23,7 @@ from ..optimizers import SGD
 from ..models import ResNet, Transformer
 from ..training.builders import counted_training
 from ..models.convolution import Convolution
+from ..models.gates import gate_of_one, linear_gates, reads_logits, with_gates
 from ..programs.language import LossDerivative, Scalar
 from ..models.networks import Network
 from ..programs.program import Program
@@ -92,7 +93,7 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
         raise NotCovered(f"scale: got {short(scale)} with update exponents matrix by matrix for {net.title}; expected "
                          "a tp.DepthScaling")
     frozen = net.narrow.frozen()
-    everywhere, found = counted(frozen, scale)
+    everywhere, found = counted(with_gates(frozen, linear_gates) if reads_logits(frozen) else frozen, scale)
     return everywhere or _of_kets(found)
 
 
@@ -105,6 +106,8 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """
     if net.train_embedding_readout or net.narrow != net:
         return regime(net.narrow.frozen(), alpha, gamma)
+    if reads_logits(net) and not net.positions:
+        return regime(with_gates(net, gate_of_one), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
     if net.positions:

@@ -10,6 +10,7 @@ import sympy as sp
 from ..errors import NotCovered
 from ..models import Transformer
 from ..models.activations import activation, is_linear
+from ..models.gates import constant_gate
 from ..programs.blocks import Block, Branch, block_name, vector
 from ..programs.indices import POSITIONS, l, m, p, t
 from ..programs.language import HeadSum, Matrix, MatVec, Member, Vector
@@ -51,8 +52,9 @@ def require_kernels(net: Transformer) -> None:
 
 
 def _written(block: Block, net: Transformer) -> tuple[Branch, sp.Expr]:
-    """Softmax, whose shares lie between 0 and 1, is a bounded function of scores, as tanh is."""
-    branch = Branch(STREAM, activation(net.phi), is_linear(net.phi), (t, p), attend=_bounded)
+    """Softmax, whose shares lie between 0 and 1, is a bounded function of scores, as tanh is; gates of experts are
+    bounded numbers."""
+    branch = Branch(STREAM, activation(net.phi), is_linear(net.phi), (t, p), attend=_bounded, weigh=constant_gate)
     return branch, block(branch)
 
 

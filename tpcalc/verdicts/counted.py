@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import sympy as sp
 
@@ -13,17 +13,17 @@ from .._checks import short
 from ..errors import NotCovered
 from ..scaling import Scaling
 from ..optimizers import SGD
-from ..models import MoE, ResNet, Transformer
+from ..models import Transformer
 from ..programs.blocks import EARLIER, Block, Branch, block_name
 from ..training.builders import counted_training
 from ..training.carried import carried
 from ..models.attention import SoftmaxAttention
 from ..models.convolution import Convolution
+from ..models.gates import LINEAR, linear_gates, with_gates
 from ..models.network import Network
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
 from ..programs.language import MatVec, Mean
-from ..programs.mask import require_no_choice
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..programs.vanishing import require_terms_that_stay
@@ -55,8 +55,6 @@ NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all
 STATES = "states are those of a position behind one or two that are as it is; they stay of order one at all positions"
 
 # And of mixtures of experts.
-GATES = ("gates are linear in logits, which begin at 0, as long as these do not grow beyond order one; routers that "
-         "start as 0 stand for those that are drawn")
 DRIVEN = ("routers are driven by what experts have learned, like L^(-gamma), as where the width grows before the "
           "depth; noise, like n^(-1/2), drives them where it is larger, as where L^(2 gamma) outgrows n")
 GROUPS = "experts of one coordinate stand for all expert_dim that stay as L grows"
@@ -141,7 +139,7 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     """
     if net.positions:
         return one_position(two_positions(net, opt, scale))
-    return counted_training(with_linear_gates(net), opt, scale)
+    return counted_training(with_gates(net), opt, scale)
 
 
 def is_stand_in(net: Judged, name: str) -> bool:
@@ -170,7 +168,7 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
         raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
                          f"expected {net.at_one_position!r}")
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
-    alike = replace(with_linear_gates(net.at_infinite_width), heads=None, head_dim=1, queries_per_key=1, positions=TWO,
+    alike = replace(with_gates(net.at_infinite_width), heads=None, head_dim=1, queries_per_key=1, positions=TWO,
                     qk_norm=False, attention=Attending(net.first_sublayer, attend))
     if alike.states_of_block:
         raise NotCovered(f"mlp: got {block_name(net.mlp)}, in which {', '.join(alike.states_of_block)} go from "
@@ -216,46 +214,9 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
     return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
 
 
-def with_linear_gates(net: Judged) -> Any:
-    """The network with gates of mixtures of experts that are linear in logits, and of experts that grow in number with
-    one gate a coordinate; itself where it has none.
-
-    Raises ``NotCovered`` where fewer experts are active than there are: fluctuations of real networks choose.
-    """
-    if not net.experts:
-        return net
-    require_no_choice(f"experts: got {short(net.experts[0])}", net.statements, of_vectors=True)
-    if isinstance(net, ResNet):
-        return replace(net, block=Weighing(net.block_function))
-    return replace(net, mlp=Weighing(net.mlp)) if isinstance(net, Transformer) and callable(net.mlp) else net
-
-
 def by_gates(net: Judged) -> tuple[str, ...]:
     """What is assumed of gates: that they are linear, and learning drives them, where a fixed number of experts has
     them, and that a growing number has them coordinate by coordinate."""
     fixed, wide = (any(one.expert_dim is None for one in net.experts),
                    any((one.expert_dim or 1) > 1 for one in net.experts))
-    return (*[GATES, DRIVEN] * fixed, *[GROUPS] * wide)
-
-
-@dataclass(frozen=True)
-class Weighing:
-    """A block whose mixtures of experts have linear gates; its name is the block's."""
-
-    block: Block
-
-    @property
-    def __name__(self) -> str:
-        return block_name(self.block)
-
-    def __call__(self, b: Branch) -> sp.Expr:
-        return self.block(replace(b, weigh=linear_gates))
-
-
-def linear_gates(given: MoE, b: Branch) -> list[sp.Expr]:
-    """Gates to the first power of logits, which begin at 0, of routers that do so too."""
-    logits = replace(given, router="zero").logits(b)
-    mean = sp.Add(*logits) / len(logits)
-    if given.gate == "sigmoid":
-        return [(1 + logit / 2) / 2 / given.over for logit in logits]
-    return [(1 + logit - mean) / given.over for logit in logits]
+    return (*[LINEAR, DRIVEN] * fixed, *[GROUPS] * wide)

@@ -13,13 +13,14 @@ from ...asymptotics import CHANGE, KET, SCALAR, Unknown
 from ...asymptotics.cells import FAR
 from ...asymptotics.explain import RULES, named
 from ...asymptotics.values import LARGE, unit_directions, towards
-from ..counted import GATES, Judged, by_gates, require_frozen_embedding_readout
+from ..counted import Judged, by_gates, require_frozen_embedding_readout
 from ..counting import ALPHA, Counting, in_symbols, symbols_of
 from ..ket_exponents import Reader, exponent_of_value, larger, rate_of
 from ..second_order import block_jet
 from ..sizes import Exponents
 from ..verdict import NAMES
 from ...errors import Divergence, NotCovered
+from ...models.gates import LINEAR
 from ...limits.eigenspaces import NoStreams
 from ...orders import Affine, Exponent
 from ...orders.polytope import Point, Polytope
@@ -206,7 +207,7 @@ class DepthSizes(PowerSizes):
     def asked(self, names: Iterable[str], point: Point, inner: Point | None = None) -> Forms:
         found: Forms = {}
         names = tuple(names)
-        if self.grows == "L" and GATES in by_gates(self.net) and not set(names) <= set(AT_INIT):
+        if self.grows == "L" and LINEAR in by_gates(self.net) and not set(names) <= set(AT_INIT):
             raise NotCovered(f"net: got {short(self.net)}; powers are looked for where logits of routers grow beyond "
                              "order one, too, and gates that are linear in them do not stand for gates there; "
                              "tp.classify takes given powers, and tp.solve experts that grow in number")
