@@ -94,16 +94,18 @@ def test_what_fluctuations_decide_is_refused_here_too() -> None:
 def test_infinite_depth_is_that_of_deep_wide_networks(scale: tp.DepthScaling) -> None:
     """At (1, 0) gates of a sigmoid move by order one."""
     one = net(gate="sigmoid", shared=1)
-    limit = tp.train(one, TASK, tp.SGD(0.5), scale, tp.oo)
-    assert limit.method == "common_draws" and limit.error_estimate < 0.004
-    few, many = (tp.train(one, TASK, tp.SGD(0.5), scale, depth, method=tp.methods.Particles(batches=8))
+    limit = tp.train(one, TASK, tp.SGD(0.5), scale, tp.oo, method=tp.methods.CommonDraws(tolerance=5e-3))
+    assert limit.error_estimate < 5e-3
+    few, many = (tp.train(one, TASK, tp.SGD(0.5), scale, depth, method=tp.methods.Particles(samples=2048, batches=8))
                  for depth in (16, 32))
     error = limit.error_estimate + 3 * max(few.error_estimate, many.error_estimate) + 1 / 16**2
     np.testing.assert_allclose(2 * many.outputs - few.outputs, limit.outputs, rtol=0, atol=error)
-    real = np.array([tp.train(one, TASK, tp.SGD(0.5), scale, 64, 256, method=tp.methods.Dense(seed=seed)).outputs
-                     for seed in range(32)])
-    error = real.std(axis=0, ddof=1) / 32**0.5 + limit.error_estimate + 1 / 256 + 1 / 64
-    assert np.all(np.abs(real.mean(axis=0) - limit.outputs) < 3.5 * error)
+    real = np.array([tp.train(one, TASK, tp.SGD(0.5), scale, 32, 128, method=tp.methods.Dense(seed=seed)).outputs
+                     for seed in range(48)])
+    error = real.std(axis=0, ddof=1) / 48**0.5 + limit.error_estimate / 3 + 1 / 3 / 32
+    z = np.abs(real.mean(axis=0) - limit.outputs) / error
+    print(f"{scale}: limit {limit.outputs.ravel()}, real {real.mean(axis=0).ravel()}, {z.max():.2f} errors at most")
+    assert z.max() < 3.5
 
 
 @pytest.mark.slow

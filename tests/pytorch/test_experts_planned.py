@@ -172,17 +172,89 @@ def test_weights_of_experts_that_are_not_read_are_refused() -> None:
     assert factors("adamw", dict(m=2), block=ByHand)["W2"]["lr"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("grown", [dict(n=2), dict(E=2), dict(k=2), dict(depth=2)], ids=str)
-def test_stacks_that_vectors_gather_are_refused(grown: dict[str, int]) -> None:
-    class Gathered(MoE):
+class Gathered(MoE):
+    """Every vector has the matrices that it chose, and is multiplied with them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        weight, which = self.chosen(rows)
+        hidden = F.silu(torch.einsum("bkmn,bn->bkm", self.up[which], rows))
+        return (torch.einsum("bknm,bkm->bkn", self.down[which], hidden) * weight[..., None]).sum(1).view(x.shape)
+
+
+class Batched(MoE):
+    """The same, as transformers has it: a row for every vector and expert."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        weight, which = self.chosen(rows)
+        ids = which.reshape(-1)
+        hidden = F.silu(torch.bmm(self.up[ids], rows.repeat_interleave(self.k, dim=0)[..., None]).squeeze(-1))
+        out = torch.bmm(self.down.index_select(0, ids), hidden[..., None]).squeeze(-1) * weight.reshape(-1)[:, None]
+        return out.view(len(rows), self.k, -1).sum(1).view(x.shape)
+
+
+@pytest.mark.parametrize("block", [Gathered, Batched])
+def test_gathered_matrices_compute_what_stacks_do(block: type[MoE]) -> None:
+    torch.manual_seed(0)
+    one, other = MoE(8, 4, 6, 2), block(8, 4, 6, 2)
+    other.load_state_dict(one.state_dict())
+    x = torch.randn(2, 3, 8)
+    assert torch.allclose(one(x), other(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [Gathered, Batched])
+@pytest.mark.parametrize("optimizer", RATES)
+@pytest.mark.parametrize("grown", [dict(n=4), dict(n=4, m=2, E=2, k=2), dict(E=4), dict(k=2), dict(m=2)], ids=str)
+def test_stacks_that_vectors_gather_have_the_same_powers(block: type[MoE], optimizer: str, grown: dict[str, int]
+                                                         ) -> None:
+    assert factors(optimizer, grown, block=block) == factors(optimizer, grown)
+
+
+@pytest.mark.parametrize("gates", ["softmax behind", "sigmoid", "all"])
+def test_gates_of_gathered_matrices_are_read(gates: str) -> None:
+    for grown in (dict(k=2), dict(E=2)):
+        assert factors("adamw", grown, gates=gates, block=Gathered) == factors("adamw", grown, gates=gates)
+
+
+def test_matrices_that_are_gathered_by_a_mask_are_refused() -> None:
+    """Places in a mask are no numbers of experts that a choice has made."""
+    class Masked(MoE):
         def forward(self, x: Tensor) -> Tensor:
             rows = x.reshape(-1, x.shape[-1])
             weight, which = self.chosen(rows)
-            hidden = F.silu(torch.einsum("bkmn,bn->bkm", self.up[which], rows))
-            return (torch.einsum("bknm,bkm->bkn", self.down[which], hidden) * weight[..., None]).sum(1).view(x.shape)
+            row, expert = torch.zeros(len(rows), len(self.up)).scatter(1, which, weight).nonzero().unbind(1)
+            hidden = F.silu(torch.einsum("smn,sn->sm", self.up[expert], rows[row]))
+            return torch.zeros_like(rows).index_add(0, row, torch.einsum("snm,sm->sn", self.down[expert], hidden)
+                                                    ).view(x.shape)
 
     with pytest.raises(tp.NotCovered, match="up: got matrices that are gathered by what layers.0.router.weight chose"):
-        factors("adamw", grown, block=Gathered)
+        factors("adamw", dict(E=2), block=Masked)
+
+
+def test_layers_of_gathered_matrices_are_counted() -> None:
+    deep = {**BASE, "depth": 8}
+    one, other = (tpt.plan(lambda **sizes: Model(**sizes, block=block), BASE, deep) for block in (MoE, Gathered))
+    for name in ("router.weight", "up", "down"):
+        assert one.entry(f"layers.7.{name}").powers == other.entry(f"layers.7.{name}").powers
+
+
+def test_tables_that_data_choose_from_are_none() -> None:
+    """Matrices that tokens look up, and not a choice by size."""
+    class Looked(Model):
+        def __init__(self, **sizes: Any) -> None:
+            super().__init__(**sizes, block=MoE)
+            self.table = nn.Parameter(torch.randn(WORDS, sizes["m"], sizes["n"]))
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            x = self.embed(tokens)
+            for norm, layer in zip(self.norms, self.layers):
+                h = torch.einsum("btmn,btn->btm", self.table[tokens], norm(x))
+                x = x + layer(norm(x)) + torch.einsum("btmn,btm->btn", self.table[tokens], h)
+            return self.head(x)
+
+    plan = tpt.plan(Looked, BASE, {**BASE, "E": 16}, unknown="as-base")
+    assert plan.entry("table").parameter.role not in ("expert", "hidden", "branch output")
 
 
 def test_the_largest_is_chosen_where_it_is_said_which_one_it_is() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .kinds_of_ops import CONTRACTIONS, FUSED_NORMS, LOOKUPS, MOVES, SHAPES_ALONE
+from .kinds_of_ops import CHOICES, CONTRACTIONS, FUSED_NORMS, LOOKUPS, MOVES, SHAPES_ALONE
 from .tape import Op, Tape
 
 CONSTANT, STATIC, ACTIVATION = "constant", "static", "activation"
@@ -71,6 +71,8 @@ class Graph:
         kinds = [self.kinds[number] for number in op.inputs]
         if op.name in SHAPES_ALONE or not kinds:
             return CONSTANT
+        if kinds[0] == STATIC and self._gathers_matrices(op):
+            return STATIC  # each of them is a matrix as those of the whole stack are
         if ACTIVATION in kinds:
             return ACTIVATION
         chosen = op.name == "index" and any(self.tape.shape(number) not in ((), (1,)) for number in op.inputs[1:])
@@ -78,6 +80,28 @@ class Graph:
             return ACTIVATION  # rows of a table
         several = kinds.count(STATIC) >= 2 and (op.name in CONTRACTIONS or op.name in FUSED_NORMS)
         return ACTIVATION if several else STATIC if STATIC in kinds else CONSTANT
+
+    def _gathers_matrices(self, op: Op) -> bool:
+        """Does it take matrices of a stack, those that a choice by size says?"""
+        positional = op.arguments[0]
+        first = op.name == "index" and positional[1][0] is not None or (
+            op.name == "index_select" and positional[1] == 0)
+        stack = self.made[op.inputs[0]].axes if op.inputs[0] in self.made else ()
+        return first and len(op.inputs) == 2 and len(stack) == 3 and len(
+            self.tape.shape(op.inputs[0])) == 3 and self._is_chosen(op.inputs[1])
+
+    def _is_chosen(self, number: int) -> bool:
+        """Are they whole numbers that ``topk`` and the like have made?"""
+        front = [number]
+        while front:
+            one = front.pop()
+            index = self.tape.makers.get(one, -1)
+            if index < 0 or self.tape.is_floating(one):
+                continue
+            if self.tape.ops[index].name in CHOICES:
+                return True
+            front += self.tape.ops[index].inputs
+        return False
 
     def _made(self, op: Op, number: int) -> Made:
         sources = [one for one in op.inputs if self.kinds[one] == STATIC]
