@@ -68,16 +68,16 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "powers of L, table": ("propagators.limit_cell", "counted", lambda _: tp.methods.table(problem())),
     "powers of L, convergence": ("propagators.limit_cell", "counted", lambda _: tp.convergence(
         TANH, TASK, OPT, tp.DepthScaling(NEVER, NEVER), depths=[2, 4])),
-    "a report's stage": ("propagators.infinite_depth", "kernels_of", staged),
+    "a report's stage": ("propagators.limit_cell", "kernels_of", staged),
     "the cells": ("propagators.limit_cell", "normal_form", lambda _: tp.methods.table(problem())),
-    "kernels": ("propagators.infinite_depth", "kernels_of", lambda _: tp.methods.table(problem())),
+    "kernels": ("propagators.limit_cell", "kernels_of", lambda _: tp.methods.table(problem())),
     "corrections": ("methods.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
     "orders": ("methods.common_draws", "depth_orders", lambda _: tp.methods.table(problem())),
     "finite activations": ("models.network", "require_finite", lambda _: tp.train(
         problem(depth=4), method="particles")),
     "shared draws": ("methods.sampled", "refinement", lambda _: tp.methods.table(problem(depth=4))),
     "plain networks": ("models.network:Network", "require_plain", lambda _: tp.methods.table(problem(depth=4))),
-    "added blocks": ("models.residual:Residual", "require_added", lambda _: TANH.is_added),
+    "added blocks": ("models.networks:Residual", "require_added", lambda _: TANH.is_added),
     "a perceptron's fate": ("methods.method", "width_verdict", lambda _: tp.methods.table(
         problem(depth=4, scale=tp.Parametrization("NTP")))),
     "the verdict": ("verdicts.classify", "_of_resnet", lambda _: tp.classify(

@@ -16,10 +16,10 @@ from .verdicts import Interaction as Interaction, interactions as interactions
 from .verdicts.evidence import measure_exponents as measure_exponents
 from .interpreters import StepCheck as StepCheck
 from .ledger import Citation as Citation, cite as cite
-from .limits import CompiledLimit as CompiledLimit, DepthLimit as DepthLimit, LimitEquation as LimitEquation
-from .limits import LimitOutputs as LimitOutputs, LimitRegion as LimitRegion, LimitTerm as LimitTerm
-from .limits import CompiledStreams as CompiledStreams, KetLimit as KetLimit, KetLimitRegion as KetLimitRegion
-from .limits import KetTerm as KetTerm
+from .limits import (CompiledLimit as CompiledLimit, CompiledStreams as CompiledStreams, DepthLimit as DepthLimit,
+                     KetLimit as KetLimit, KetLimitRegion as KetLimitRegion, KetTerm as KetTerm,
+                     LimitEquation as LimitEquation, LimitOutputs as LimitOutputs, LimitRegion as LimitRegion,
+                     LimitTerm as LimitTerm)
 from .lowering.recursions import Recursion as Recursion
 from .scaling import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .optimizers.frobenius import factored_square as factored_square
@@ -28,20 +28,20 @@ from .programs.apart import gradients_so_far as gradients_so_far
 from .models.attention import softmax_attention as softmax_attention
 from .models.convolution import Convolution as Convolution
 from .training.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents
-from .programs.language import Family as Family, Matrix as Matrix, Scalar as Scalar, Vector as Vector
-from .programs.language import HeadSum as HeadSum, LossDerivative as LossDerivative, MatVec as MatVec, Mean as Mean
-from .programs.language import NonlinearOuter as NonlinearOuter, Outer as Outer, Transpose as Transpose
-from .programs.visits import visits_apart as visits_apart
-from .programs.norms import NormRatio as NormRatio
+from .programs.language import (Family as Family, HeadSum as HeadSum, LossDerivative as LossDerivative,
+                                MatVec as MatVec, Matrix as Matrix, Mean as Mean, NonlinearOuter as NonlinearOuter,
+                                Outer as Outer, Scalar as Scalar, Transpose as Transpose, Vector as Vector)
+from .models.skips import visits_apart as visits_apart
+from .programs.special import NormRatio as NormRatio
 from .programs.program import Assign as Assign, Loop as Loop
 from .training.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem
-from .results import OrderParameters as OrderParameters, order_parameters as order_parameters
-from .results import tangent_kernel as tangent_kernel
-from .studies.attention import AttentionKernel as AttentionKernel, AttentionLayer as AttentionLayer
-from .studies.attention import AttentionLimit as AttentionLimit
-from .studies.attention import attention_kernel as attention_kernel, attention_limit as attention_limit
-from .studies.between_layers import GradientCorrelation as GradientCorrelation
-from .studies.between_layers import gradient_correlation as gradient_correlation
+from .results import (OrderParameters as OrderParameters, order_parameters as order_parameters,
+                      tangent_kernel as tangent_kernel)
+from .studies.attention import (AttentionKernel as AttentionKernel, AttentionLayer as AttentionLayer,
+                                AttentionLimit as AttentionLimit, attention_kernel as attention_kernel,
+                                attention_limit as attention_limit)
+from .studies.between_layers import (GradientCorrelation as GradientCorrelation,
+                                     gradient_correlation as gradient_correlation)
 from .studies.dmft import dmft as dmft
 from .verdicts.visits import classify_visits as classify_visits
 from .verdicts.wishes import wish_table as wish_table

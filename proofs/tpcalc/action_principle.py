@@ -13,8 +13,7 @@ from tpcalc.action.block_kernels import derive_block_kernels
 from tpcalc.interpreters import particles
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.blocks import Branch
-from tpcalc.programs.indices import L, T
-from tpcalc.programs.indices import t
+from tpcalc.programs.indices import L, T, t
 from tpcalc.programs.language import Family, Matrix, MatVec
 
 from .._line import DEPTH_MUP, OPT

@@ -11,7 +11,8 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
 from tpcalc.gaussian import Expectation
-from tpcalc.gaussian.overlaps import H, gaussian_mean, overlap
+from tpcalc.gaussian.rules import gaussian_mean, overlap
+from tpcalc.models.activations import H
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean

@@ -14,7 +14,8 @@ from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.action.densities import PRINTED, derive_densities, derive_densities_of_kernels
 from tpcalc.action.named_means import NamedMeans
 from tpcalc.derivations.printing import latex
-from tpcalc.gaussian.overlaps import H, gaussian_mean, overlap
+from tpcalc.gaussian.rules import gaussian_mean, overlap
+from tpcalc.models.activations import H
 
 r, e, C1, C1_own, e_own = (at(n, a, s) for n, s in (("r", b), ("e", b), ("C^1", b), ("C^1", a), ("e", a)))
 SHIFTED = sp.sin(H + sp.Rational(1, 2))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import tpcalc as tp
-from tpcalc.asymptotics.values import Scale, unit_directions
+from tpcalc.asymptotics.parts import Scale, unit_directions
 from tpcalc.verdicts.ket_exponents import rate_of
 from tpcalc.orders.affine import Affine
 

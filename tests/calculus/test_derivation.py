@@ -8,7 +8,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.coefficients import Bases, IndependentKets
 from tpcalc.calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response, ket
-from tpcalc.calculus.rules import DotSum, HatDot, UpdateActs
+from tpcalc.calculus.equations import DotSum, HatDot, UpdateActs
 from tpcalc.calculus.setting import Setting, solve_indices
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Outer, Transpose, Vector, kind
 from tpcalc.programs.program import Assign, Loop, Program

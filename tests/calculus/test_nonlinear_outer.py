@@ -6,7 +6,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus.kets import Averaged, Ket, random_parts
-from tpcalc.calculus.rules import UpdateActs
+from tpcalc.calculus.equations import UpdateActs
 from tpcalc.calculus.setting import Setting
 from tpcalc.interpreters import UnhandledNode, read_program_coefficients
 from tpcalc.programs.language import Family, Matrix, MatVec, NonlinearOuter, Outer, Transpose, Vector, kind

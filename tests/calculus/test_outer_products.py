@@ -8,8 +8,7 @@ from typing import Callable
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.interpreters import read_program_coefficients

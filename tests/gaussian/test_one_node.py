@@ -10,7 +10,8 @@ from tpcalc.calculus.kets import Ket
 from tpcalc.gaussian import Degenerate, Expectation, IndependentFactors, Linearity, Parity
 from tpcalc.gaussian.expectations import closed
 from tpcalc.gaussian.overlap_functions import overlap_function, tabulated
-from tpcalc.gaussian.overlaps import H, U, V, gaussian_mean, overlap
+from tpcalc.gaussian.rules import U, V, gaussian_mean, overlap
+from tpcalc.models.activations import H
 from tpcalc.gaussian.scalar_functions import DerivativeAt
 from tpcalc.programs.language import Family, Vector
 

@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 from support.nightly import few_of
-from tpcalc.gaussian.overlaps import H
+from tpcalc.models.activations import H
 from tpcalc.gaussian import overlap_functions
 from tpcalc.gaussian.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
 from tpcalc.gaussian.overlap_functions import mean_function, overlap_function

@@ -15,7 +15,8 @@ from tpcalc.tune.recipe import named_recipe
 from tpcalc.groups import plan_shapes
 from tpcalc.tune.factors import OPTIMIZERS, require_same_for_all
 from tpcalc.groups.names import Shape
-from tpcalc.optimizers.faithful import OPTIMIZERS as ALL, update_power
+from tpcalc.optimizers.faithful import update_power
+from tpcalc.optimizers.updates import OPTIMIZERS as ALL
 from tpcalc.tune.named import NAMED
 
 NAMES = [one.name for one in NAMED]

@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.nightly import sampled
-from tpcalc.calculus import coefficients, rules
+from tpcalc.calculus import coefficients, equations as rules
 from tpcalc.interpreters import step_values
 
 DATA = {"xi": [1.0, 0.8, -0.6], "y": [1.0, -0.7, 0.5], "alpha": 0.6, "gamma": 0.3}

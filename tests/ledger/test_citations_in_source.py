@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tpcalc
-from tpcalc.calculus.rules import Unroll
+from tpcalc.calculus.equations import Unroll
 from tpcalc.ledger import entry
 from tpcalc.ledger.catalogue import keys
 

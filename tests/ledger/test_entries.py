@@ -11,7 +11,7 @@ import tpcalc as tp
 from tpcalc.action.densities import derive_densities
 from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.catalogue import keys
-from tpcalc.propagators.laws.pair_kernels import DerivedBlock
+from tpcalc.propagators.laws.pair_laws import DerivedBlock
 from tpcalc.propagators.collocation import solve_limit
 from tpcalc.reports.pages.latex import compile_pdf, find_tex
 from tpcalc.reports.prove import write_ledger

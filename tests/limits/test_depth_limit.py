@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.orders import Affine, Exponent, Quantity, Region, Sort
-from tpcalc.orders.cell import Cell
+from tpcalc.orders.affine import Cell
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
-from tpcalc.limits.obstacle import Obstacle, obstacle
+from tpcalc.limits.depth_limit import Obstacle, obstacle
 from tpcalc.limits.survival import Kind
 from tpcalc.limits.writing import definitions
 

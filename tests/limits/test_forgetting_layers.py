@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import example, given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.limits.eigenspaces import NoStreams
+from tpcalc.limits.layer_map import NoStreams
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec, Transpose

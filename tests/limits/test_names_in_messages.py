@@ -13,8 +13,7 @@ from sympy.core.symbol import Str
 import tpcalc as tp
 from support.nightly import few
 from tpcalc.limits.slow_streams import normal_form
-from tpcalc.orders.quantities import BaseQuantity, Quantity
-from tpcalc.orders.said import in_names_of, in_program_names
+from tpcalc.orders.quantities import BaseQuantity, Quantity, in_names_of, in_program_names
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Matrix, MatVec, Member, Scalar, Vector

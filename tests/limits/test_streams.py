@@ -10,10 +10,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.limits.eigenspaces import NoStreams, period, slow_subspace
-from tpcalc.limits.own_layers import at_own_layers
+from tpcalc.limits.layer_map import NoStreams, period, slow_subspace
+from tpcalc.limits.inlining import at_own_layers
 from tpcalc.limits.slow_streams import normal_form
-from tpcalc.orders.layer_functions import in_powers
+from tpcalc.orders.quantities import in_powers
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Mean, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, mapped

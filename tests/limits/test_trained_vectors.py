@@ -13,9 +13,9 @@ import tpcalc as tp
 from tpcalc.calculus import kets
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.limits.slow_streams import normal_form
-from tpcalc.limits.trained_vectors import trained_vector_rates, trained_vectors, vector_of, with_moves
+from tpcalc.limits.inlining import trained_vector_rates, trained_vectors, vector_of, with_moves
 from tpcalc.methods.sampled import training
-from tpcalc.orders.terms import additive_terms
+from tpcalc.orders.quantities import additive_terms
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.programs.program import Assign, mapped

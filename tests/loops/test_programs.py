@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.programs.visits import visits_apart
+from tpcalc.models.skips import visits_apart
 from tpcalc.theory import Family, Mean, Vector
 
 from ..support.plain import visited

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.visits import visits_apart
+from tpcalc.models.skips import visits_apart
 
 HALF = Fraction(1, 2)
 NETS = [dict(phi="linear"), dict(phi="tanh", block="mlp"), dict(phi="relu", block="mlp", norm="rms")]

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.mask import Mask
+from tpcalc.programs.special import Mask
 from tpcalc.programs.tails import require_light_tails
 from tpcalc.theory import Assign, Family, Matrix, MatVec, Mean, Scalar, Vector
 

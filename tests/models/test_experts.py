@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from support.plain.experts import PlainMoE, PlainResidualMoE
 from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.mask import Mask, among_largest
+from tpcalc.programs.special import Mask, among_largest
 from tpcalc.theory import MatVec, Mean
 
 HALF = sp.Rational(1, 2)

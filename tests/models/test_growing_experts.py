@@ -17,7 +17,7 @@ from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.array_backends import Arrays
 from tpcalc.programs.language import Family, Vector
-from tpcalc.programs.mask import Mask, Quantile
+from tpcalc.programs.special import Mask, Quantile
 from tpcalc.theory import HeadSum, MatVec
 
 QUARTER, HALF = sp.Rational(1, 4), sp.Rational(1, 2)

@@ -12,7 +12,7 @@ import tpcalc as tp
 from support.nightly import few
 from support.slopes_of_depth import Slope
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.limits.trained_vectors import with_moves
+from tpcalc.limits.inlining import with_moves
 from tpcalc.models.gates import LINEAR
 from tpcalc.verdicts.counted import DRIVEN, GROUPS, counted_program
 

@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.groups import plan_shapes
-from tpcalc.optimizers.rank import HALF, finite_batches, rank_powers
+from tpcalc.optimizers.updates import HALF, finite_batches, rank_powers
 
 SHAPES = {"emb.weight": (65, 64), **{f"h.{l}.{name}.weight": (64, 64) for l in range(2) for name in ("fc", "proj")},
           "head.weight": (65, 64)}

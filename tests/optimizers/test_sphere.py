@@ -8,16 +8,15 @@ from typing import Callable
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.finite_width.first_projection import as_free_update, brought_back
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.optimizers.rank import finite_batches
+from tpcalc.optimizers.updates import finite_batches
 from tpcalc.programs.language import Family, Matrix, Outer, Scalar, Vector
-from tpcalc.programs.norms import NormRatio, at_infinite_width
+from tpcalc.programs.special import NormRatio, at_infinite_width
 from tpcalc.programs.program import Assign, Program
 
 XI, Y, STEPS, LAYERS = np.array([1, 0.8, -0.6, 0.5]), np.array([1, -0.7, 0.5, 0.9]), 4, 3

@@ -18,9 +18,8 @@ from support.plain.whole_matrices import DIRECTIONS, step_of
 from tpcalc.lowering.source import Lowered
 from tpcalc.optimizers import soap
 from tpcalc.optimizers.polar import polar
-from tpcalc.optimizers.rank import finite_batches
+from tpcalc.optimizers.updates import finite_batches, kind_of_updates
 from tpcalc.optimizers.spectral import in_whole
-from tpcalc.optimizers.updates import kind_of_updates
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.blocks import latex_name, vector
 from tpcalc.theory import Family, Matrix, MatVec, Outer, Vector, factored_square, gradients_so_far

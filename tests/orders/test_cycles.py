@@ -15,11 +15,9 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from tpcalc.verdicts.counting import ALPHA, GAMMA
 from tpcalc.verdicts.exponents import counting_of
-from tpcalc.orders.affine import Affine
+from tpcalc.orders.affine import Affine, Exponent, Region
 from tpcalc.orders.cycles import _crossing, growth
-from tpcalc.orders.exponent import Exponent
 from tpcalc.orders.quantities import Quantity, Sort
-from tpcalc.orders.region import Region
 
 NODES = [Quantity(Sort.COEFFICIENT, 0, number) for number in range(4)]
 Walks = list[dict[tuple[Quantity, Quantity], Fraction]]  # by layers that are passed

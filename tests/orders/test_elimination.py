@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tpcalc.orders import EXPLODES, Affine, Exponent, Quantity, Region, elimination
-from tpcalc.orders.cell import Cell
+from tpcalc.orders.affine import Cell
 from tpcalc.orders.elimination import GrowingLoop
 
 SWEEP = [Quantity.scalar(name, 0) for name in "abcdefghi"]

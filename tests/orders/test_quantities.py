@@ -13,8 +13,8 @@ import tpcalc as tp
 from tpcalc.orders import BaseQuantity, Quantity, Sort, Terms
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.calculus.kets import Gamma
-from tpcalc.orders.monomials import Index, Named, counted_scalar
-from tpcalc.orders.terms import is_carried, additive_terms
+from tpcalc.orders.quantities import Index, Named, additive_terms, counted_scalar
+from tpcalc.orders.terms import is_carried
 from tpcalc.programs.language import Family, Scalar
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

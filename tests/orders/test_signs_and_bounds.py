@@ -8,12 +8,11 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.kets import Expectation, Ket
 from tpcalc.asymptotics import DERIVATIVE, KET, Counted, Unknown
-from tpcalc.asymptotics.factors import centered_pairs
+from tpcalc.asymptotics.functions import centered_pairs
 from tpcalc.orders import EXPLODES, Affine, BaseQuantity, Exponent, Quantity, Region
-from tpcalc.orders.cell import Cell
-from tpcalc.orders.forgetting import Forgetting, _sign
-from tpcalc.orders.layer_functions import LAYER_TIME, _require_bounded, sign_on_layers
-from tpcalc.orders.terms import Contribution
+from tpcalc.orders.affine import Cell, Contribution
+from tpcalc.orders.elimination import Forgetting, _sign
+from tpcalc.orders.quantities import LAYER_TIME, _require_bounded, sign_on_layers
 from tpcalc.programs.language import Family, Vector
 
 p = LAYER_TIME

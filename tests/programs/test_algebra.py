@@ -4,7 +4,7 @@ import sympy as sp
 from hypothesis import given, strategies as st
 
 from tpcalc.programs.algebra import multiplied_out
-from tpcalc.programs.read_members import at_numbers
+from tpcalc.programs.indices import at_numbers
 
 a, b, c = sp.symbols("a b c")
 k, n = sp.symbols("k n", integer=True)

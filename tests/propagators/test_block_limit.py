@@ -10,11 +10,10 @@ import sympy as sp
 from support.propagators import ByHand
 
 import tpcalc as tp
-from tpcalc.action.laws import Derivative
-from tpcalc.propagators.laws.pair_kernels import DerivedBlock, kernels_of, linear_block
+from tpcalc.action.densities import Derivative
+from tpcalc.propagators.laws.pair_laws import DerivedBlock, ForwardLaw, kernels_of, linear_block
 from tpcalc.propagators.blocks import Pairs
 from tpcalc.propagators.collocation import solve_limit
-from tpcalc.propagators.laws.pair_laws import ForwardLaw
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.propagators import ByHand
 
-from tpcalc.action.laws import Derivative
+from tpcalc.action.densities import Derivative
 from tpcalc.errors import Divergence
 from tpcalc.propagators import element
-from tpcalc.propagators.laws.pair_kernels import linear_block
+from tpcalc.propagators.laws.pair_laws import linear_block
 from tpcalc.propagators.blocks import Pairs
 from tpcalc.propagators.collocation import CollocationPropagator, TooCoarse, solve_limit
 from tpcalc.propagators.covariances import at_times, backward_covariance, forward_covariance

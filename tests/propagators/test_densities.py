@@ -12,8 +12,7 @@ from support.references.overlap_values import number
 import tpcalc as tp
 from tpcalc.action.action import a, at, b
 from tpcalc.action.densities import derive_densities
-from tpcalc.propagators.laws.pair_kernels import kernels_of
-from tpcalc.propagators.laws.pair_laws import BackwardLaw, ForwardLaw
+from tpcalc.propagators.laws.pair_laws import BackwardLaw, ForwardLaw, kernels_of
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))

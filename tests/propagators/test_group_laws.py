@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.propagators.laws.pair_kernels import kernels_of
+from tpcalc.propagators.laws.pair_laws import kernels_of
 from tpcalc.propagators.blocks import Grams
 from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
 from tpcalc.propagators.laws.group_laws import GroupForwardLaw, grouped, ungrouped, within_groups

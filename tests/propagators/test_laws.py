@@ -11,10 +11,9 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.action import densities
 from tpcalc.action.action import STEPS, Acting, action, at
-from tpcalc.action.laws import Derivative, ActionTerm, derive_laws, density_terms
-from tpcalc.propagators.laws.pair_kernels import DerivedBlock, kernels_of
+from tpcalc.action.densities import ActionTerm, Derivative, density_terms, derive_laws
+from tpcalc.propagators.laws.pair_laws import DerivedBlock, ForwardLaw, compiled_laws, kernels_of
 from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
-from tpcalc.propagators.laws.pair_laws import ForwardLaw, compiled_laws
 
 TASK = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
 

@@ -13,7 +13,7 @@ from tpcalc import _checks
 from tpcalc.lowering.array_backends import precision
 from tpcalc.data.losses import AnyLoss
 from tpcalc.programs.language import Matrix, Mean, NonlinearOuter, Outer, Scalar, Vector
-from tpcalc.programs.norms import NormRatio
+from tpcalc.programs.special import NormRatio
 from tpcalc.programs.program import Assign, Program
 from tpcalc.interpreters.conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
 from reference.conditioned_needs import last_reads, most_vectors, products

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.scaling.powers import as_power
+from tpcalc.scaling.parametrization import as_power
 from tpcalc.testing import rationals, scalings
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tpcalc.action.laws import Derivative
+from tpcalc.action.densities import Derivative
 from tpcalc.propagators.blocks import Kernel, Pairs
 from tpcalc.propagators.covariances import inverse
 from tpcalc.propagators.reflection import PackedReflectionPropagator, ReflectionPropagator

@@ -12,7 +12,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.optimizers.faithful import OPTIMIZERS
+from tpcalc.optimizers.updates import OPTIMIZERS
 from tpcalc.testing import rationals
 
 H = sp.Rational(1, 2)

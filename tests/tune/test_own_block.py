@@ -13,7 +13,7 @@ import tpcalc as tp
 from tpcalc.tune.own_block import RecipeAudit, audit_on_block, audit_on_mlp
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.tune.named import NAMED, POST_NORM
-from tpcalc.programs.indices import POSITIONS, L, T
+from tpcalc.programs.indices import L, POSITIONS, T
 
 JUDGED = ("gpt-2", "gpt-2-smaller-lr", "completep", "branch-only", "depth-mup-fixed-eps", "unit-scaling",
           "megatron-depth-mup-uncompensated", "deepnorm", "deepnorm-adam")

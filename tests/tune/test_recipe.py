@@ -9,8 +9,8 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.scaling.powers import Frozen
-from tpcalc.optimizers.faithful import OPTIMIZERS
+from tpcalc.scaling.parametrization import Frozen
+from tpcalc.optimizers.updates import OPTIMIZERS
 from tpcalc.training.settings import Settings
 from tpcalc.testing import rationals, scalings
 

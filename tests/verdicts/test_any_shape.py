@@ -10,14 +10,13 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.verdicts.counting import ALPHA, GAMMA
 from tpcalc.verdicts.exponents import exponents_of
-from tpcalc.verdicts.sizes import Exponents
+from tpcalc.verdicts.ket_exponents import Exponents
 from tpcalc.gaussian.scalar_functions import H as Z, scalar_function
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import L
 from tpcalc.programs.language import MatVec, Mean, Transpose
-from drawn.drawn_programs import deep_program
+from drawn.drawn_programs import Recipe, deep_program, training_program, with_numbers
 from drawn.verdict_laws import assert_verdict_agrees
-from drawn.drawn_programs import Recipe, training_program, with_numbers
 
 H = sp.Rational(1, 2)
 POINTS = ((H, H), (sp.Integer(1), sp.Integer(0)), (sp.Integer(1), H))

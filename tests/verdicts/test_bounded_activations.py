@@ -10,8 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from drawn.extrapolation import slope
-from tpcalc.gaussian.scalar_functions import scalar_function
-from tpcalc.gaussian.asymptotics import H
+from tpcalc.gaussian.scalar_functions import H, scalar_function
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 

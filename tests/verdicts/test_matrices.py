@@ -6,9 +6,9 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.verdicts import optimized
+from tpcalc.verdicts import counting
 from tpcalc.verdicts.exponents import exponents_of
-from tpcalc.verdicts.optimized import as_gradient_descent
+from tpcalc.verdicts.counting import as_gradient_descent
 from tpcalc.verdicts.phases.plane import decisive
 from tpcalc.verdicts.second_order import block_jet, pair_power, second_order
 from tpcalc.verdicts.verdict import judge_exponents
@@ -132,7 +132,7 @@ def test_gradients_that_change_their_power_are_refused(monkeypatch, later, refus
         def gradients(self, step):
             return {"W": (sp.Integer(0), sp.sympify(later))[step]}
 
-    monkeypatch.setattr(optimized, "training_terms", lambda net, scale: Terms())
+    monkeypatch.setattr(counting, "training_terms", lambda net, scale: Terms())
     if refused:
         with pytest.raises(ValueError, match=r"gradients of W go from L\^\(0\) to L\^\(1/2\)"):
             as_gradient_descent(tp.ResNet(), tp.Adam(), tp.DepthScaling())

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import sympy as sp
 
-from tpcalc.scaling.powers import as_power
+from tpcalc.scaling.parametrization import Frozen, as_power
 from tpcalc.optimizers.faithful import decay_fate, decay_power
 from tpcalc.scaling import Powers
-from tpcalc.scaling.powers import Frozen
 from tpcalc.models import ResNet
 from tpcalc.training.settings import Settings
 

@@ -11,11 +11,9 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.verdicts.counted import counted_program
-from tpcalc.verdicts.counting import training_terms
-from tpcalc.verdicts.optimized import _has_grown
+from tpcalc.verdicts.counting import _has_grown, training_terms
 from tpcalc.limits.slow_streams import normal_form
-from tpcalc.orders.affine import Affine
-from tpcalc.orders.exponent import Exponent
+from tpcalc.orders.affine import Affine, Exponent
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import sympy as sp
 
 from ..errors import NotCovered
-from ..gaussian.overlaps import H
+from ..models.activations import H
 from ..models import ResNet
 from ..programs.blocks import block_name
 from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, FreshProduct, BlockInterpreter

@@ -17,7 +17,7 @@ from .at_initialization import AtInitialization
 from .block_kernels import C, P, Q, R, RP, RQ
 from ..gaussian import Expectation, IndependentFactors
 from ..gaussian.expectations import closed
-from ..gaussian.overlaps import U, V
+from ..gaussian.rules import U, V
 
 VARIANCE = P  # of the stream, in the expressions given
 

@@ -20,8 +20,9 @@ from ..models import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
 from ..programs.language import HeadSum, Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
-from ..programs.mask import Quantile
-from ..gaussian.overlaps import H, gaussian_mean, overlap
+from ..programs.special import Quantile
+from ..gaussian.rules import gaussian_mean, overlap
+from ..models.activations import H
 
 C = sp.Symbol("C_ab", real=True)
 P, Q = sp.symbols("C_aa C_bb", positive=True)

@@ -17,7 +17,7 @@ from typing import Callable, Generic, Iterable, Iterator, Sequence, TypeVar
 from ..errors import NotCovered
 from ..orders.affine import Affine
 from ..orders.polytope import Point as Point, Polytope
-from .values import unit_directions
+from .parts import unit_directions
 
 T = TypeVar("T")
 FAR = 16  # what happens beyond is what happens there: walls between cells come closer than this to the origin

@@ -12,16 +12,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Iterable, Mapping
 
 from ..orders.cycles import positive_cycle
-from .entries import Enters, TermEntry
+from .graph import Enters, GraphNode, TermEntry
 from .forms import Forms, Part, Values
-from .graph import GraphNode
-from .unknowns import Unknown
-from .parts import MEAN, STREAM, Label, Parts, in_stream
-from .values import LARGE, LEAST, sum_of_values
+from .parts import LARGE, LEAST, MEAN, STREAM, Label, Parts, Unknown, in_stream, sum_of_values
 
 if TYPE_CHECKING:
     from .solution import SizeSolution
-    from .sweeps import UnknownSweep
+    from .solving import UnknownSweep
 
 Edges = dict[tuple[Part, Part, int], int]  # to, from, halves of layers passed
 MOST = 40

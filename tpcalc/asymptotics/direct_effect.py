@@ -6,11 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..orders.affine import Affine
-from .entries import TermEntry
-from .graph import GraphNode
-from .unknowns import CHANGE, SHRINK, Bend, Unknown
-from .parts import MEAN, Parts, union
-from .values import exponent_of
+from .graph import GraphNode, TermEntry
+from .parts import CHANGE, MEAN, SHRINK, Bend, Parts, Unknown, exponent_of, union
 
 if TYPE_CHECKING:
     from .solution import SizeSolution

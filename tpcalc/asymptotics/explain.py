@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from .entries import Enters, TermEntry
-from .parts import parts_in_words
-from .unknowns import CHANGE, DERIVATIVE, SCALAR, SHRINK, TURNED, Unknown
+from .graph import Enters, TermEntry
+from .parts import CHANGE, DERIVATIVE, SCALAR, SHRINK, TURNED, Unknown, parts_in_words
 
 if TYPE_CHECKING:
     from .solution import SizeSolution

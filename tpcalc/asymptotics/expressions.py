@@ -10,17 +10,12 @@ from ..errors import NotCovered
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
 from ..orders.affine import Affine
-from ..orders.layer_functions import in_powers
-from ..orders.monomials import counted_scalar
-from ..orders.quantities import BaseQuantity
-from ..orders.terms import additive_terms
+from ..orders.quantities import BaseQuantity, additive_terms, counted_scalar, in_powers
 from ..programs.algebra import power_of
 from ..programs.language import Member, Scalar, Vector
-from .factors import factors_of, normalized, squares
-from .functions import Functions
+from .functions import Functions, factors_of, normalized, squares
 from .graph import Fresh, ExponentGraph, Held, MeanNode, GraphNode, Over, Reference, Sized
-from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, TURNED, Unknown
-from .parts import READOUT, STREAM
+from .parts import CHANGE, DERIVATIVE, KET, READOUT, SCALAR, STREAM, TURNED, Unknown
 from .reading import EquationReader
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping
 
-from .parts import Label, product_label
-from .unknowns import Unknown
-from .values import LEAST, sum_of_values
+from .parts import LEAST, Label, Unknown, product_label, sum_of_values
 
 Part = tuple[Unknown, Label]
 Form = dict[Part | None, int]  # weights of parts, under None of what is known

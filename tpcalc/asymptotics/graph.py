@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Hashable, Iterable, Mapping, Protocol, Sequence, TypeVar
+
+import sympy as sp
 
 from ..orders.affine import Affine
 from . import parts
 from .forms import Form, Forms, Part, joined, product_of_forms, raised, to_power, value_of
-from .parts import MEAN, READOUT_BIT, Label, Parts, fresh_in, possible, random_in, sure_of
-from .unknowns import KET, Bend, Unknown
-from .values import LARGE, exponent_of
+from .parts import (KET, LARGE, MEAN, READOUT_BIT, Bend, Label, Parts, Unknown, exponent_of, fresh_in, possible,
+                    random_in, sure_of)
 
 T = TypeVar("T")
 N = TypeVar("N", bound="GraphNode")
@@ -353,3 +355,26 @@ class ExponentGraph:
 
     def routed(self, kind: type[Routed], node: GraphNode, **data: object) -> GraphNode:
         return node if node is self.nothing else self.node(kind, node, **data)
+
+
+class Enters(StrEnum):
+    """How a term enters: as it is; a stream once; a stream, of its own layer; a stream in every layer."""
+
+    PLAIN = "plain"
+    ONCE = "once"
+    BORN = "born"
+    LAYERS = "layers"
+
+
+@dataclass(frozen=True, eq=False)
+class TermEntry:
+    """A term of an unknown: the node of its size; equation, term: where it stands; update: it is there because of
+    earlier training steps; damping: of a negative number times what it enters, that number's node."""
+
+    target: Unknown
+    node: GraphNode
+    enters: Enters
+    equation: int
+    term: sp.Expr
+    update: bool = False
+    damping: GraphNode | None = None

@@ -1,4 +1,4 @@
-"""A ket's size, taken apart by what it is random in.
+"""A ket's size, taken apart by what it is random in: unknowns by name, exponents as whole numbers, parts by label.
 
 A part is slow where it depends on the residual stream, which is common to many layers, and fresh in the hat-kets that
 its own layer draws, matrix by matrix; it has no mean in any of them. Different matrices' hat-kets are independent, so
@@ -10,14 +10,148 @@ A label is two sets of bits, what a part is random in for sure and, below, what 
 one the readouts, which no layer draws either: gradients of the first step are linear in them, so that no product of one
 with what the forward pass made has a mean. Nothing is random in the readouts alone: it would be a number, and numbers
 that change their sign with the readouts are 0. Parts are values by label.
+
+A value is twice an exponent in units, and one less where it is attained by upper bounds alone: of two equal exponents
+the one that is attained for sure is the larger. ``INFINITE`` stands for what grows faster than every power, and what
+vanishes has no value at all. Where a scale has directions, the digits below a value say how it changes when the point
+is moved a little along the first of them, then along the second: ties break as they would at the moved point.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Iterable, Iterator, Mapping
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from .values import LARGE, LEAST, sum_of_values
+import sympy as sp
+
+from ..errors import NotCovered
+from ..orders.affine import Affine
+from ..orders.quantities import BaseQuantity
+
+KET, CHANGE, DERIVATIVE, SCALAR, SHRINK = "ket", "change", "derivative", "scalar", "shrink"
+TURNED = "change of a derivative"
+
+
+class Unknown(NamedTuple):
+    """What exponents are found of: the parts of a ket of a family, of its change since the first step, of its
+    derivative in a base ket, or of that one's change, at a step; a scalar by its name; or a negative power of a size,
+    of order one at most."""
+
+    sort: str
+    step: int
+    name: int | str
+    base: BaseQuantity | None = None
+
+
+class Bend(NamedTuple):
+    """What a bounded function would add to its value on the leading part, if it went on as it starts."""
+
+    step: int
+    name: str
+    sources: int
+
+
+INFINITE = 1 << 1000
+LARGE = INFINITE >> 1  # what is above is infinite
+LEAST = -INFINITE
+DIGIT = 64  # bits of a lower digit
+LARGEST_DIGIT = 1 << DIGIT - 16  # of one factor, so that those of a product fit into a digit
+PARTS = 64  # of a unit, for halves of halves
+
+
+def sum_of_values(a: int, b: int) -> int:
+    """The value of a product: exponents add, and a bound times anything is a bound."""
+    return INFINITE if a > LARGE or b > LARGE else a + b + (a & b & 1)
+
+
+def exponent_of(value: int) -> int:
+    """The exponent in units, without whether it is a bound."""
+    return value + 1 >> 1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The whole numbers of exponents at a point.
+
+    directions: along which the point is moved a little, one infinitely less than the one before; fine: a multiple of
+    all denominators of the forms that are read.
+    """
+
+    point: tuple[Fraction, ...]
+    directions: tuple[tuple[Fraction, ...], ...] = ()
+    fine: int = 1
+
+    @cached_property
+    def unit(self) -> int:
+        """The value of the exponent one."""
+        return self._main << DIGIT * len(self.directions)
+
+    @cached_property
+    def _main(self) -> int:
+        return 4 * PARTS * self.fine * math.lcm(2, *(x.denominator for x in self.point))
+
+    @cached_property
+    def _steps(self) -> tuple[tuple[Fraction, ...], ...]:
+        """The directions as whole numbers."""
+        return tuple(tuple(x * math.lcm(1, *(y.denominator for y in one)) for x in one) for one in self.directions)
+
+    def of(self, form: Affine) -> int:
+        """The value of an affine form."""
+        digits = [(form.at(self.point), self._main)]
+        digits += [(form.rise(step), 2 * PARTS * self.fine) for step in self._steps]
+        found = 0
+        for place, (number, unit) in enumerate(digits):
+            digit = Fraction(number) * unit
+            if digit.denominator != 1:
+                raise NotCovered(f"{number}: an exponent that is no multiple of 1/{unit}; no rule for powers so fine")
+            if place and abs(digit) > LARGEST_DIGIT:
+                raise NotCovered(f"{number}: an exponent changes by so much, or so fine a part of it, along a "
+                                 "direction; no rule for directions so far from those of the parameters")
+            found = (found << DIGIT) + int(digit)
+        return found
+
+    def number(self, value: int | None) -> sp.Expr:
+        """The exponent of a value, exact; -oo where there is none."""
+        if value is None:
+            return -sp.oo
+        return sp.oo if value > LARGE else sp.Rational(self._digits(value)[0], self._main // 2)
+
+    def fraction(self, value: int) -> Fraction:
+        """The exponent of a finite value, exact."""
+        return Fraction(self._digits(value)[0], self._main // 2)
+
+    def form(self, value: int) -> Affine:
+        """The affine form that a finite value is of, where the last directions are those of the parameters."""
+        main, *digits = self._digits(value)
+        found = tuple(Fraction(digit, PARTS * self.fine) for digit in digits[len(digits) - len(self.point):])
+        return Affine(found, Fraction(main, self._main // 2) - sum(
+            (a * x for a, x in zip(found, self.point)), Fraction(0)))
+
+    def has_digits(self, value: int) -> bool:
+        """Are all lower digits those of products, and not what parts of higher ones leave behind?"""
+        return value > LARGE or all(abs(digit) < LARGEST_DIGIT << 8 for digit in self._digits(value)[1:])
+
+    def _digits(self, value: int) -> list[int]:
+        left, found = exponent_of(value), []
+        for _ in self.directions:
+            digit = (left + (1 << DIGIT - 1)) % (1 << DIGIT) - (1 << DIGIT - 1)
+            found.append(digit)
+            left = left - digit >> DIGIT
+        return [left, *found[::-1]]
+
+
+def unit_directions(size: int) -> tuple[tuple[Fraction, ...], ...]:
+    """The directions of all parameters."""
+    return tuple(tuple(Fraction(i == j) for j in range(size)) for i in range(size))
+
+
+def towards(point: Sequence[Fraction], inner: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """The direction from one point to another."""
+    return tuple(y - x for x, y in zip(point, inner))
+
 
 SHIFT = 24
 LOW = (1 << SHIFT) - 1

@@ -17,12 +17,10 @@ from ..calculus.setting import Product
 from ..gaussian import Expectation
 from ..gaussian.scalar_functions import H
 from ..orders.affine import Affine
-from ..orders.growing_variable import free_parameters, growing_variable
-from ..orders.layer_functions import in_powers, leading, sign_on_layers
-from ..orders.quantities import BaseQuantity
-from ..orders.terms import additive_terms
+from ..orders.quantities import (BaseQuantity, additive_terms, free_parameters, growing_variable, in_powers, leading,
+                                 sign_on_layers)
 from ..programs.language import LossDerivative, Matrix, Scalar, Vector
-from .factors import argument_of, centered_pairs, factors_of, gathered, parity, squares
+from .functions import argument_of, centered_pairs, factors_of, gathered, parity, squares
 from .parts import SHIFT
 
 

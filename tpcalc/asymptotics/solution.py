@@ -12,14 +12,12 @@ from ..errors import NotCovered
 from ..orders.affine import Affine
 from ..orders.quantities import BaseQuantity
 from ..programs.language import Vector
-from .entries import Enters, TermEntry
+from .graph import Enters, GraphNode, TermEntry
 from .explain import explain
-from .graph import GraphNode
-from .unknowns import CHANGE, DERIVATIVE, KET, SCALAR, SHRINK, Bend, Unknown
-from .parts import MEAN, Parts, in_stream, on_subsets, size_of_parts, union
+from .parts import (CHANGE, DERIVATIVE, KET, LARGE, LEAST, MEAN, SCALAR, SHRINK, Bend, Parts, Scale, Unknown,
+                    exponent_of, in_stream, on_subsets, size_of_parts, sum_of_values, union)
 from .signs import require_signs
 from .solving import solve_sweep
-from .values import LARGE, LEAST, Scale, sum_of_values, exponent_of
 
 if TYPE_CHECKING:
     from .counted import Counted

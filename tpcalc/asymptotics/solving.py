@@ -1,4 +1,4 @@
-"""One sweep's exponents: from below, value by value, until they settle.
+"""A step's unknowns in the order in which they are solved, and one sweep's exponents: from below, until they settle.
 
 The least solution of equations over sums and maxima is what values tend to that start from nothing and are put in until
 they stay. Where a cycle has a positive weight they would go on for ever: what is on it explodes, and the rest goes on.
@@ -8,17 +8,74 @@ then at what these bounds make of them, which bounds from below, and so on, unti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Mapping, Sequence
+
+from sympy.utilities.iterables import strongly_connected_components
 
 from ..errors import NotCovered
 from .cycles import Cycles
-from .unknowns import SHRINK, Unknown
-from .parts import MEAN, Parts, is_infinite, union
-from .values import INFINITE
+from .graph import GraphNode, Over, TermEntry
+from .parts import INFINITE, MEAN, SHRINK, Parts, Unknown, is_infinite, union
 
 if TYPE_CHECKING:
     from .solution import SizeSolution
-    from .sweeps import UnknownSweep
+
+
+@dataclass(frozen=True)
+class UnknownSweep:
+    """Unknowns that depend on each other, or one alone.
+
+    plain: all but negative powers; shrinks: these; cyclic: do they depend on each other, or on themselves? nodes: those
+    that change with them, by the unknown that reads them, each after what it is made of; all: all such nodes.
+    """
+
+    plain: tuple[Unknown, ...]
+    shrinks: tuple[Unknown, ...]
+    cyclic: bool
+    nodes: Mapping[Unknown, tuple[GraphNode, ...]]
+    all: tuple[GraphNode, ...]
+
+    @cached_property
+    def normed(self) -> bool:
+        """Is anything in it divided by a size in it, so that values may fall again?"""
+        return any(isinstance(node, Over) for node in self.all)
+
+    @property
+    def keys(self) -> tuple[Unknown, ...]:
+        return (*self.plain, *self.shrinks)
+
+
+def sweeps_of(keys: Sequence[Unknown], entries: Mapping[Unknown, Sequence[TermEntry]], graph: Sequence[GraphNode]
+              ) -> list[UnknownSweep]:
+    """Each after what it depends on."""
+    inside = set(keys)
+    reads = {key: {ref for entry in entries[key] for ref in entry.node.refs if ref in inside} for key in keys}
+    location = {key: number for number, key in enumerate(keys)}
+    edges = [(key, ref) for key in keys for ref in sorted(reads[key], key=location.__getitem__)]
+    found = []
+    for together in strongly_connected_components((list(keys), edges)):
+        chosen = sorted(together, key=location.__getitem__)
+        own = frozenset(chosen)
+        cyclic = len(chosen) > 1 or chosen[0] in reads[chosen[0]]
+        nodes = {key: _changing([entry.node for entry in entries[key]], own) for key in chosen} if cyclic else {}
+        touched = tuple(node for node in graph if not node.refs.isdisjoint(own)) if cyclic else ()
+        found.append(UnknownSweep(tuple(key for key in chosen if key.sort != SHRINK),
+                                  tuple(key for key in chosen if key.sort == SHRINK), cyclic, nodes, touched))
+    return found
+
+
+def _changing(roots: Sequence[GraphNode], inside: frozenset[Unknown]) -> tuple[GraphNode, ...]:
+    found: dict[int, GraphNode] = {}
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node.number not in found and not node.refs.isdisjoint(inside):
+            found[node.number] = node
+            waiting.extend(node.kids)
+    return tuple(found[number] for number in sorted(found))
+
 
 ROUNDS = 12  # after which loops are looked for that grow
 MOST_ROUNDS = 600

@@ -11,7 +11,7 @@ import sympy as sp
 from .._shown import Short
 from ..errors import NotCovered
 from ..programs.language import Matrix, MatVec, Member, OfFamily, Transpose, Vector
-from ..programs.mask import require_no_choice
+from ..programs.special import require_no_choice
 from ..programs.program import Loop, Location, Program
 
 

@@ -33,7 +33,7 @@ from ..optimizers.sgd import on_sphere
 from ..optimizers.sign_ambiguity import follows_size
 from ..optimizers.updates import kind_of_updates, unclipped
 from ..training.problem import Problem
-from ..training.visits import Way
+from ..models.skips import Way
 from .first_projection import as_free_update
 from .fluctuations import OutputsAtWidth
 from .half_circle import Arc, arcs_of, mean_over

@@ -20,7 +20,7 @@ from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..models import ResNet
-from ..propagators.laws.pair_kernels import compiled_pair_function
+from ..propagators.laws.pair_laws import compiled_pair_function
 from ..gaussian.scalar_functions import KINKED
 
 # where the overlaps of a pair (a, b) stand in a matrix over both fields: (field, field), of sites "ab", "aa" or "bb"

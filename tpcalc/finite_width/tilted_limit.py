@@ -12,7 +12,7 @@ from ..optimizers import SGD
 from ..models import ResNet
 from ..data import Task
 from ..data.losses import Loss, derivative, values
-from ..propagators.laws.pair_kernels import kernels_of, linear_block
+from ..propagators.laws.pair_laws import kernels_of, linear_block
 from ..propagators.blocks import BlockKernels
 from ..propagators.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
 from ..propagators.mesh import Mesh

@@ -18,9 +18,8 @@ from __future__ import annotations
 import sympy as sp
 
 from ..derivations.derivation import Derivation, Rule
-from .closed_forms import Moments, Phases, Values, known, simplified
-from .rules import (Blur, ConditionOnForm, Degenerate, IndependentFactors, Linearity, Open, Parity, Shift,
-                    SquareInExponent, Stein)
+from .rules import (Blur, ConditionOnForm, Degenerate, IndependentFactors, Linearity, Moments, Open, Parity, Phases,
+                    Shift, SquareInExponent, Stein, Values, known, simplified)
 from .variables import Expectation, Gaussians
 
 FIRST: tuple[Rule, ...] = (Degenerate(), Linearity(), Parity(), IndependentFactors())
@@ -49,7 +48,8 @@ def derive_expectation(body: sp.Expr, gaussians: Gaussians) -> tuple[sp.Expr, De
 def closed(expression: sp.Expr) -> sp.Expr:
     """Expectations in closed form, as functions of the entries of their covariances, where there is one.
 
-    >>> from tpcalc.gaussian.overlaps import H, overlap
+    >>> from tpcalc.gaussian.rules import overlap
+    >>> from tpcalc.gaussian.scalar_functions import H
     >>> closed(overlap(sp.Abs(H), sp.Abs(H), 1, 1, *sp.symbols("c p q")))
     2*asin(c/(sqrt(p)*sqrt(q)))/pi
     """

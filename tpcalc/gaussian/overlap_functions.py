@@ -15,7 +15,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from .expectations import Expectation, closed
-from . import overlaps
+from .rules import gaussian_mean, overlap
 from .scalar_functions import H, scalar_function
 from .hermite_series import Series, pair_means
 from .trapezoid import TINY, Array, Smooth, trapezoid_mean
@@ -60,7 +60,7 @@ def mean_function(f: sp.Expr, j: int) -> MeanFunction:
         slope, bend = scalar_function(f).slopes
         if j % 2:
             return lambda p: np.full(np.shape(p), slope * (j == 1))
-        form = closed(overlaps.gaussian_mean(sp.Abs(H), 0, VARIANCES[0])).diff(VARIANCES[0], j // 2) * 2 ** (j // 2)
+        form = closed(gaussian_mean(sp.Abs(H), 0, VARIANCES[0])).diff(VARIANCES[0], j // 2) * 2 ** (j // 2)
         compiled = sp.lambdify(VARIANCES[0], form)
         return lambda p: bend * compiled(np.maximum(p, TINY))
     smooth = Smooth(f, j)
@@ -113,7 +113,7 @@ def _arc_cosine(j: int, k: int) -> tuple[Callable[..., Array], float, float]:
 @lru_cache(maxsize=None)
 def _signs(r: sp.Symbol) -> sp.Expr:
     """E sign(u) sign(v), of correlation r."""
-    return closed(overlaps.overlap(sp.Abs(H), sp.Abs(H), 1, 1, r, sp.Integer(1), sp.Integer(1)))
+    return closed(overlap(sp.Abs(H), sp.Abs(H), 1, 1, r, sp.Integer(1), sp.Integer(1)))
 
 
 def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
@@ -121,7 +121,7 @@ def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
     functions = sp.Tuple(f, g).atoms(sp.Function)
     if not functions <= sp.Tuple(f, g).atoms(*CLOSED) or (j - k) % 2:
         return None
-    form = closed(overlaps.overlap(f, g, 0, 0, COVARIANCE, *VARIANCES))
+    form = closed(overlap(f, g, 0, 0, COVARIANCE, *VARIANCES))
     if form.has(Expectation):
         return None
     compiled = sp.lambdify((COVARIANCE, *VARIANCES), _differentiated(form, j, k), modules=["scipy", "numpy"], cse=True)

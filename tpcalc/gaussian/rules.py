@@ -1,9 +1,13 @@
-"""The rules of Gaussian expectations: each rewrites the ``Expectation`` nodes of an expression."""
+"""The rules of Gaussian expectations: each rewrites ``Expectation`` nodes, the last ones in closed form.
+
+Moments end them, and means of sin, cos and signs of linear forms. ``overlap`` and ``gaussian_mean`` are expectations of
+functions of two and of one Gaussian variable, by their covariances.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Callable
 
 import numpy as np
@@ -11,9 +15,12 @@ import sympy as sp
 
 from ..derivations.derivation import NodeRule
 from ..errors import Divergence
-from .algebra import expanded_products, exponential, factors, move, sign_of_form, unused
-from .forms import has_full_rank, root, tidy
+from .algebra import FORMS, expanded_products, exponential, factors, move, sign_of_form, unused
+from .forms import has_full_rank, root, tidy, tidy_form
+from .scalar_functions import H, DerivativeAt
 from .variables import Expectation, condition
+
+LAG = {sp.cos: sp.Integer(0), sp.sin: sp.pi / 2}  # of a phase: sin(x) = cos(x - pi/2)
 
 
 class ExpectationRule(NodeRule):
@@ -250,3 +257,168 @@ AS_SIGNS: dict[type[sp.Expr], Callable[..., sp.Expr]] = {
     sp.Max: lambda p, q: (p + q + (p - q) * sign_of_form(p - q)) / 2,
     sp.Min: lambda p, q: (p + q - (p - q) * sign_of_form(p - q)) / 2,
 }
+
+
+@dataclass(frozen=True)
+class Moments(ExpectationRule):
+    """E of a monomial: the sum over pairings of its factors of the products of covariances."""
+
+    name = "moments"
+    reason = "sum over all pairings of the factors (Stein's lemma, repeated)"
+    source = "Isserlis (1918) [gaussian/isserlis]"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        if not node.body.is_polynomial(*node.variables):
+            return node
+        matrix = node.matrix
+
+        @cache
+        def moment(powers: tuple[int, ...]) -> sp.Expr:
+            """The mean of a product of powers, by Stein's lemma for one factor of the first variable left."""
+            i = next((i for i, power in enumerate(powers) if power), None)
+            if i is None:
+                return sp.Integer(1)
+            fewer = _less(powers, i)
+            return sp.expand(sp.Add(*(power * matrix[i, j] * moment(_less(fewer, j))
+                                      for j, power in enumerate(fewer) if power)))
+
+        polynomial = sp.Poly(node.body, *node.variables)
+        return sp.Add(*(number * moment(powers) for powers, number in polynomial.terms()))
+
+
+def _less(powers: tuple[int, ...], i: int) -> tuple[int, ...]:
+    return (*powers[:i], powers[i] - 1, *powers[i + 1:])
+
+
+@dataclass(frozen=True)
+class Phases(ExpectationRule):
+    """Products of sin and cos become a sum of cos."""
+
+    name = "products of waves"
+    reason = "2 cos p cos q = cos(p - q) + cos(p + q), and sin p = cos(p - pi / 2)"
+    source = "trigonometry"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        phases: list[sp.Expr] = []
+        rest = node.body
+        for wave, power in factors(node.body).items():
+            if wave.func in LAG:
+                phases += [_phase(wave)] * int(power)
+                rest /= wave**power
+        if len(phases) < 2:
+            return node
+        p, q, *others = phases
+        pair = sp.Add(*(sp.cos(tidy_form(form, node.variables)) / 2 for form in (p - q, p + q)))
+        return node.over(sp.expand(pair * sp.Mul(*map(sp.cos, others)) * rest, deep=False))
+
+
+def _phase(wave: sp.Expr) -> sp.Expr:
+    """p of a sin or cos written as cos p."""
+    return wave.args[0] - LAG[wave.func]
+
+
+@dataclass(frozen=True)
+class Values(ExpectationRule):
+    """The means of one cos, of up to two signs, and of a centered sign times a cos, of affine forms.
+
+    E cos(p + m) = exp(-Var(p) / 2) cos m;  E sign(l + m) = erf(m / sqrt(2 Var(l)));
+    E sign(l) sign(k) = (2 / pi) asin(correlation) (its derivative in the covariance is that of Price's theorem, and
+    it is zero where l and k are independent);
+    E sign(l) cos(p + m) = -exp(-Var(p) / 2) sin(m) erfi(Cov(l, p) / sqrt(2 Var(l))); sin likewise.
+    """
+
+    name = "means of waves and signs"
+    reason = "one- and two-dimensional Gaussian integrals"
+    source = "Sheppard (1899) [gaussian/sheppard] for two signs; characteristic function for cos"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        found = factors(node.body)
+        waves = [f for f in found if f.func in LAG]
+        signs = [f.args[0] for f in found if f.func == sp.sign]
+        if len(waves) + len(signs) != len(found) or len(waves) > 1 or any(power != 1 for power in found.values()):
+            return node
+        if waves:
+            return _wave(node, waves[0], signs)
+        offsets = [node.offset(form) for form in signs]
+        apart = all(node.covariance(f, g) == 0 for i, f in enumerate(signs) for g in signs[i + 1:])
+        if len(signs) == 1 or apart:
+            return sp.Mul(*(sp.erf(m / sp.sqrt(2) / root(node.covariance(f, f))) for f, m in zip(signs, offsets)))
+        if len(signs) == 2 and not any(offsets):
+            f, g = signs
+            spreads = root(node.covariance(f, f)) * root(node.covariance(g, g))
+            return 2 / sp.pi * sp.asin(node.covariance(f, g) / spreads)
+        return node
+
+
+def _wave(node: Expectation, wave: sp.Expr, signs: list[sp.Expr]) -> sp.Expr:
+    phase = wave.args[0]
+    offset, damping = node.offset(phase), sp.exp(-node.covariance(phase, phase) / 2)
+    if not signs:
+        return damping * wave.func(offset)
+    if len(signs) > 1 or node.offset(signs[0]) != 0:
+        return node
+    form, turned = signs[0], -sp.sin(offset - LAG[wave.func])
+    return damping * turned * sp.erfi(node.covariance(form, phase) / sp.sqrt(2) / root(node.covariance(form, form)))
+
+
+def known(node: Expectation) -> bool:
+    """Is the body a product of what the rules close: powers of variables, exponentials, and these functions?"""
+
+    def closes(factor: sp.Expr) -> bool:
+        if factor.func == sp.exp:
+            exponent, variables = factor.exp, node.variables
+            return exponent.is_polynomial(*variables) and sp.Poly(exponent, *variables).total_degree() <= 2
+        return factor in node.variables or factor.func in FORMS and node.slopes(factor.args[0]) is not None
+
+    return all(power.is_Integer and power.is_positive and closes(f) for f, power in factors(node.body).items())
+
+
+def simplified(value: sp.Expr) -> sp.Expr:
+    """A sum of products; terms that differ by rational functions are joined."""
+    joined: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(expanded_products(value)):
+        if term == 0:
+            return term
+        rational = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.is_rational_function()))
+        rest = sp.powsimp(term / rational, combine="exp")
+        joined[rest] = joined.get(rest, sp.Integer(0)) + rational
+    total = joined.pop(sp.Integer(1), sp.Integer(0))
+    total = total if total.is_polynomial() else tidy(total)
+    total += sp.Add(*(sp.powsimp(tidy(rational * rest), combine="exp") for rest, rational in joined.items()))
+    return total.replace(sp.exp, lambda exponent: sp.exp(tidy(exponent)))
+
+
+U, V = sp.symbols("u v", real=True)
+
+
+def overlap(f: sp.Expr, g: sp.Expr, j: int, k: int, c: sp.Expr, p: sp.Expr, q: sp.Expr) -> sp.Expr:
+    """E[f^(j)(u) g^(k)(v)] of Gaussian u, v without mean: an ``Expectation``, or its value for polynomials f and g.
+
+    f, g: in the symbol ``H``; c: Cov(u, v); p, q: the variances. Its derivatives in what c, p and q depend on are such
+    expectations again. Source: Price (1958) [gaussian/price].
+
+    >>> c, p, q = sp.symbols("c p q", real=True)
+    >>> overlap(sp.tanh(H), sp.tanh(H), 0, 0, c, p, q).diff(c)
+    E[(d_u tanh(u))*(d_v tanh(v))]
+    >>> overlap(H**2, H**2, 0, 0, c, p, q)
+    2*c**2 + p*q
+    """
+    body = DerivativeAt(f, j, U) * DerivativeAt(g, k, V)
+    return _of(body, (U, V), sp.Matrix([[p, c], [c, q]]))
+
+
+def gaussian_mean(f: sp.Expr, j: int, p: sp.Expr) -> sp.Expr:
+    """E[f^(j)(u)] of a Gaussian u without mean and of variance p: an ``Expectation``, or its value for polynomials f,
+    and 0 where f^(j) is odd.
+
+    >>> gaussian_mean(sp.cos(H), 0, sp.Symbol("p")), gaussian_mean(sp.cos(H), 1, sp.Symbol("p"))
+    (E[cos(u)], 0)
+    """
+    return _of(DerivativeAt(f, j, U), (U,), sp.Matrix([[p]]))
+
+
+def _of(body: sp.Expr, variables: tuple[sp.Symbol, ...], covariance: sp.Matrix) -> sp.Expr:
+    """Polynomials are closed at once; numbers do not stay inside, and nothing is left of what is odd."""
+    if all(f.is_polynomial(H) for f in (node.args[0] for node in body.atoms(DerivativeAt))):
+        return Moments().apply(Expectation(body.doit(), variables, covariance))
+    return Parity().apply(Expectation(body, variables, covariance))

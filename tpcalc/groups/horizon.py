@@ -9,9 +9,9 @@ import sympy as sp
 
 from .._checks import choice, exponent, positive_integer, short
 from ..errors import NotCovered
-from ..optimizers.rank import DIRECTIONS
+from ..optimizers.updates import DIRECTIONS
 from ..scaling import Powers
-from ..scaling.powers import Frozen
+from ..scaling.parametrization import Frozen
 from ..tune.factors import SIGN, is_muon, on_spheres
 
 if TYPE_CHECKING:

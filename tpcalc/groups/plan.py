@@ -12,10 +12,9 @@ from .. import _checks
 from .._types import Fields, Value
 from .._shown import Short, Tabled, text_table
 from ..errors import NotCovered
-from ..optimizers.names import RELATIVE as ON_NORMS
-from ..optimizers.rank import DIRECTIONS, HALF, finite_batches, rank_powers
+from ..optimizers.updates import DIRECTIONS, HALF, RELATIVE as ON_NORMS, finite_batches, rank_powers
 from ..scaling import Powers, Scaling
-from ..scaling.powers import Frozen
+from ..scaling.parametrization import Frozen
 from ..tune.factors import (
     ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
     fold, gradient_degree, is_last, is_muon, on_spheres, one_eps, optimizer_of_role, width_growths)

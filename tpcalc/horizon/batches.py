@@ -9,10 +9,8 @@ import sympy as sp
 
 from .._checks import choice, short
 from ..errors import NotCovered
-from ..optimizers.faithful import degree, optimizer_name
-from ..optimizers.names import BY_NAME
-from ..optimizers.rank import DIRECTIONS
-from ..optimizers.updates import kind_of_updates
+from ..optimizers.faithful import degree
+from ..optimizers.updates import BY_NAME, DIRECTIONS, kind_of_updates, optimizer_name
 
 # powers of the growing variable: batch size, steps, width, mean of a sample's gradient over its noise, decay's share
 BATCH, STEPS, WIDTH = sp.symbols("b t n", nonnegative=True)

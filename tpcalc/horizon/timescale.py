@@ -11,10 +11,9 @@ from .._shown import Short
 from .._types import Number
 from ..errors import NotCovered
 from ..optimizers import NormalizedSGD
-from ..optimizers.faithful import decay_kind, optimizer_name
-from ..optimizers.names import BY_NAME
+from ..optimizers.faithful import decay_kind
+from ..optimizers.updates import BY_NAME, kind_of_updates, optimizer_name
 from ..optimizers.sgd import on_sphere
-from ..optimizers.updates import kind_of_updates
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,8 +11,8 @@ from .._checks import choice, exact, exponent, positive_number
 from .._shown import Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
-from ..optimizers.faithful import decay_kind, optimizer_name
-from ..optimizers.names import RELATIVE
+from ..optimizers.faithful import decay_kind
+from ..optimizers.updates import RELATIVE, optimizer_name
 from ..optimizers.sgd import on_sphere
 from .batches import BATCH, HALF, WIDTH, batch_step, below_critical
 

@@ -20,7 +20,7 @@ from ..errors import Divergence, NotCovered
 from ..models.activations import UNREAL
 from ..programs.apart import Apart, Listed
 from ..programs.language import LossDerivative, Matrix, MatVec, Member, Outer, Scalar, Transpose, Vector, kind
-from ..programs.mask import Mask
+from ..programs.special import Mask
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
 from .registry import Registry, UnhandledNode

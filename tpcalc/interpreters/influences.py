@@ -21,7 +21,7 @@ from .._types import ProgramData, Sizes, Value
 from .._checks import symbolic
 from ..data.losses import AnyLoss
 from ..programs.language import LossDerivative, Matrix, Mean, Scalar, Vector
-from ..programs.mask import Mask
+from ..programs.special import Mask
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, is_number, leaves, with_leaves
 from .given import Number

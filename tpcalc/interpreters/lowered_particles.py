@@ -17,8 +17,7 @@ from .. import _checks
 from .._spread import results_in_order
 from ..lowering.rank_one import separated
 from ..programs.language import Matrix, Member, NonlinearOuter, Vector
-from ..programs.mask import require_no_choice
-from ..programs.norms import at_infinite_width
+from ..programs.special import at_infinite_width, require_no_choice
 from ..programs.program import Program
 from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
 from .given import whole_heads

@@ -20,8 +20,7 @@ from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
 from ..optimizers.spectral import Spectral
-from ..programs.mask import Mask, Quantile
-from ..programs.norms import NormRatio
+from ..programs.special import Mask, NormRatio, Quantile
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number
 from .given import Number

@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..programs.language import Mean, Scalar, Vector
 from ..programs.program import Loop, Location
-from ..programs.read_members import at_numbers
+from ..programs.indices import at_numbers
 from .execution import MatrixOperator, is_number
 from .kets import KetVector as Coefficients
 from .program_coefficients import ONE, ProgramCoefficients

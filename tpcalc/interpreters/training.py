@@ -19,15 +19,14 @@ from ..optimizers import Clipped
 from ..data import Sequences, Task
 from ..models.activations import activation
 from ..training.builders import program
-from ..training.visits import Way
+from ..models.skips import Way
 from ..training.initial_products import block_products, first_product, with_initial_products
-from ..programs.indices import BATCH, POSITIONS, VISITS, L, T, i, l, p
+from ..programs.indices import BATCH, L, POSITIONS, T, VISITS, i, l, p
 from ..programs.language import Family, Mean, Scalar, Vector
 from ..models.networks import Network
-from ..optimizers.names import BY_NAME
+from ..optimizers.updates import BY_NAME, Optimizer
 from ..optimizers.normalized import normalizing_matrix
 from ..programs.program import Assign, Loop, Program, Statement
-from ..optimizers.updates import Optimizer
 from .dense import DenseRun, Weights, run_dense
 from .execution import ProgramDivergence
 from .lowered import LoweredRun

@@ -19,8 +19,7 @@ from ..errors import Divergence
 from ..lowering.array_backends import Arrays
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..optimizers.spectral import Spectral
-from ..programs.mask import Quantile
-from ..programs.norms import NormRatio
+from ..programs.special import NormRatio, Quantile
 from ..programs.program import Program
 from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number, with_leaves
 from .given import Number, require_heads

@@ -15,7 +15,7 @@ from .._checks import symbolic
 from ..calculus.coefficients import B, R
 from ..derivations.printing import latex
 from ..calculus.recursion import RecursionEquation
-from ..calculus.rules import join_sums
+from ..calculus.equations import join_sums
 from ..errors import NotCovered
 from .functions import INNER, AnyCoefficient, CovarianceFunction, OwnCoefficient, P
 from .survival import CountedTerm, Kind, RegionPart

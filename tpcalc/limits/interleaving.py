@@ -14,7 +14,7 @@ from sympy.core.symbol import Str
 from ..errors import NotCovered
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Assign, Loop, Program, Statement, assignments, loops_in
-from ..programs.made_names import made_name
+from ..programs.indices import made_name
 
 
 def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:

@@ -1,6 +1,6 @@
 """A program in normal form for infinite depth: streams to which every layer adds, and vectors that one layer makes.
 
-What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``, ``eigenspaces.py``):
+What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``):
 streams u = Q y, to which what enters counts with weight Q, and reads y = R u. Fast modes are geometric sums over
 neighboring layers and count in Q. Errors are of relative order 1/L. Source: perturbation of a matrix's eigenspaces.
 """
@@ -19,15 +19,12 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mean, Vector
 from ..programs.program import Assign, Loop, Program, Statement, mapped
-from .eigenspaces import NoStreams, Slow, period, slow_subspace
+from .layer_map import LayerState, NoStreams, Slow, Sweep, period, slow_subspace, sweeps
 from .forgetting_layers import Entering
-from .inlining import with_multiple, without_names
+from .inlining import at_own_layers, with_moves, with_multiple, without_names
 from .interleaving import interleaved
-from ..orders.layer_functions import LAYER_TIME
-from ..programs.made_names import made_name
-from .layer_map import LayerState, Sweep, sweeps
-from .own_layers import at_own_layers
-from .trained_vectors import with_moves
+from ..orders.quantities import LAYER_TIME
+from ..programs.indices import made_name
 
 
 @dataclass(frozen=True)

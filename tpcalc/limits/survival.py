@@ -14,12 +14,8 @@ from typing import Iterable, Sequence
 import sympy as sp
 
 from ..errors import NotCovered
-from ..orders.affine import Affine
-from ..orders.exponent import Exponent
-from ..orders.cell import Cell
-from ..orders.region import Region
+from ..orders.affine import Affine, Cell, Contribution, Exponent, Region
 from ..orders.quantities import Quantity, Sort
-from ..orders.terms import Contribution
 
 HERE = "own layer"
 

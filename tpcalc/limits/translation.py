@@ -22,8 +22,8 @@ from ..errors import NotCovered
 from ..programs.algebra import replaced
 from ..programs.language import LossDerivative, Scalar
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
-from ..orders.layer_functions import in_powers, leading
-from ..orders.terms import Terms, is_carried, additive_terms
+from ..orders.quantities import additive_terms, in_powers, leading
+from ..orders.terms import Terms, is_carried
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..programs.language import HeadSum, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, kind
-from ..programs.mask import Quantile
-from ..programs.norms import NormRatio
+from ..programs.special import NormRatio, Quantile
 from .arithmetic import Arithmetic
 from .code_lines import Value
 

@@ -10,7 +10,7 @@ from sympy.core.sorting import default_sort_key
 
 from .._types import Array
 from ..programs.language import Mean, NonlinearOuter, Scalar
-from ..programs.read_members import write_out
+from ..programs.indices import write_out
 from .rank_one import separated, split_outer_products
 
 Terms = tuple[tuple[sp.Expr, sp.Expr], ...]

@@ -7,8 +7,7 @@ from functools import singledispatchmethod
 import sympy as sp
 from sympy.core.function import Application
 
-from ..programs.mask import Quantile
-from ..programs.norms import NormRatio
+from ..programs.special import NormRatio, Quantile
 from ..programs.language import HeadSum, LossDerivative, MatVec, Mean, Outer, Scalar, Vector
 from .code_lines import Value
 from .totals import Totals

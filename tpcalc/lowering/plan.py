@@ -11,7 +11,7 @@ import sympy as sp
 
 from .._types import Array
 from ..programs.language import Matrix, Member, Scalar, Vector
-from ..programs.read_members import write_out
+from ..programs.indices import write_out
 from .nest import family
 from .source import Lowered
 

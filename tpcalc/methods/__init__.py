@@ -9,8 +9,7 @@ from .dense import Dense as Dense
 from .long_collocation import LongCollocation as LongCollocation
 from .linear_programs import Extrapolated as Extrapolated
 from .loop_time import LoopTime as LoopTime
-from .method import Method as Method
+from .method import Method as Method, outputs_alone as outputs_alone
 from .particles import Particles as Particles
 from .reflection import Reflection as Reflection
 from .takes import coverage as coverage
-from .solution import outputs_alone as outputs_alone

@@ -18,8 +18,7 @@ from ..training.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
 from .linear_programs import ProgramDetails, knows_stream, outputs_of, products_of, read_program, too_many
-from .method import Progress, reason_of, refusal, require_taken, wanted_times
-from .solution import outputs_alone, solution
+from .method import Progress, outputs_alone, reason_of, refusal, require_taken, solution, wanted_times
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,14 @@ from .._types import KeptNodes
 from ..errors import Divergence
 from ..propagators.blocks import BlockKernels
 from ..propagators.collocation import TrainedLimit, solve_limit
-from ..propagators.infinite_depth import infinite_depth_problem
-from ..propagators.limit_cell import LimitCell
+from ..propagators.limit_cell import LimitCell, infinite_depth_problem
 from ..propagators.muon import MuonUpdates, muon_updates, require_mixing_block
 from ..propagators.training import fewer_rows
 from ..optimizers import SGD, Muon
 from ..training.problem import Problem
 from ..results.run import Details, Run
-from .method import (Progress, each_step, reason_of, refusal, require_taken,
-                     require_known_directions, wanted_times)
-from .solution import propagator_details, solution
+from .method import (Progress, each_step, propagator_details, reason_of, refusal, require_known_directions,
+                     require_taken, solution, wanted_times)
 
 TOLERANCE = 1e-12        # of outputs
 BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there

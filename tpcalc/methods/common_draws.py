@@ -23,10 +23,9 @@ from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
 from .fluctuations import are_told, fewest_part
-from .method import Progress, reason_of, refusal, require_taken, require_known_directions
+from .method import Progress, outputs_alone, reason_of, refusal, require_known_directions, require_taken
 from .particles import Particles
 from .sampled import training
-from .solution import outputs_alone
 
 BATCHES, DEPTHS, SAMPLES = 16, 3, 2048  # at least
 BUDGET, PAIRED_BUDGET = 3e7, 4e6  # a minute or two of four steps; products that average over pairs take longer

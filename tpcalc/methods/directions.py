@@ -16,7 +16,7 @@ from ..interpreters.lowered_particles import LoweredParticles
 from ..interpreters.training import Training, placed
 from ..programs.language import Member
 from ..optimizers import Muon
-from ..programs.norms import at_infinite_width
+from ..programs.special import at_infinite_width
 from ..training.problem import Problem
 from .fluctuations import PART, FALLS, SPREAD
 

@@ -20,9 +20,8 @@ from ..results.run import Run
 from ..training.problem import Problem
 from .depth_orders import depth_orders
 from .extrapolation import depth_weights
-from .method import Progress, reason_of, refusal, require_taken
+from .method import Progress, outputs_alone, reason_of, refusal, require_taken
 from .sampled import training
-from .solution import outputs_alone
 
 MOST = 6_000  # products of matrices with vectors, whose squares are held
 LEVELS = 7     # doublings of the coarsest depth

@@ -18,8 +18,7 @@ from ..data import Task
 from ..optimizers.sgd import rows_per_step
 from ..training.problem import Problem
 from ..results.run import Run
-from .method import Progress, each_step, refusal, require_taken
-from .solution import outputs_alone
+from .method import Progress, each_step, outputs_alone, refusal, require_taken
 
 MANY = 2000                # rows of a training that "auto" gives to this method: the exact one takes an hour and more
 OPERATIONS = 4e3           # of the exact method over rows^3: two meshes, 38 nodes, 10 iterations, 14 half matrices

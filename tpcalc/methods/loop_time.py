@@ -14,8 +14,7 @@ from ..propagators.limit_cell import limit_cell
 from ..propagators.loop_time import train_in_loop_time
 from ..results.run import Run
 from ..training.problem import Problem
-from .method import Progress, refusal, require_taken
-from .solution import outputs_alone
+from .method import Progress, outputs_alone, refusal, require_taken
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from ..optimizers.sgd import rows_per_step, update_kernel
 from ..training.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, each_step, refusal, require_taken, require_known_directions, wanted_times
-from .solution import propagator_details, solution
+from .method import (Progress, each_step, propagator_details, refusal, require_known_directions, require_taken,
+                     solution, wanted_times)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from ..optimizers.sgd import on_sphere
 from ..results.run import Details, Run
 from ..results.sphere import Sphere
 from .fluctuations import rounded
-from .method import (Progress, reason_of, refusal, require_taken, require_known_directions, wanted_times)
-from .solution import solution
+from .method import Progress, reason_of, refusal, require_known_directions, require_taken, solution, wanted_times
 
 
 NO_POSITIONS = "runs of a tp.ResNet"

@@ -10,7 +10,7 @@ from .._checks import choice, exact, exponent, positive_integer, short, whole_nu
 from ..errors import NotCovered
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, require_block
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, Scalar, Vector
-from ..programs.mask import Mask, Quantile, among_largest
+from ..programs.special import Mask, Quantile, among_largest
 from .activations import activation, is_linear
 
 GATE_KINDS = ("softmax", "sigmoid")

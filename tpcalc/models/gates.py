@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._checks import short
 from ..programs.blocks import Block, Branch, block_name
-from ..programs.mask import require_no_choice
+from ..programs.special import require_no_choice
 from .experts import MoE
 from .network import Network
 from .networks import ResNet

@@ -13,7 +13,7 @@ from ..errors import NotCovered
 from ..programs.blocks import Branch, Change, vector
 from ..programs.indices import p, t
 from ..programs.language import Family, HeadSum, Matrix, Mean, Scalar, Vector
-from ..programs.mask import Mask
+from ..programs.special import Mask
 from ..programs.program import Assign
 from .activations import is_linear, require_finite
 from .attention import SoftmaxAttention

@@ -1,20 +1,25 @@
-"""Skip connections: functions that write how a sublayer's streams go on.
+"""The way of a stream: skip connections, which write how it goes on in a layer, and visits of layers.
 
 A skip is given a ``Junction``, and returns what the streams are after the sublayer, one expression for each. The
-built-in ones and a user's own use the same door; the backward pass and the updates follow from what was written.
+built-in ones and a user's own use the same door; the backward pass and the updates follow from what was written. Layers
+are visited once, or as often as they are, in cycles or layer by layer; ``visits_apart`` makes families of every visit's
+vectors.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import sympy as sp
+from sympy.core.symbol import Str
 
-from .._checks import exact, flag, short
-from ..programs.indices import L, l
-from ..programs.language import Vector
+from .._checks import exact, flag, instance, short, whole_number
+from ..programs.indices import L, VISITS, c, l, made_name, write_out
+from ..programs.language import Family, Member, Vector
+from ..programs.program import Assign, Loop, Program, Statement, mapped
+from .network import Network
 
 
 @dataclass(frozen=True)
@@ -172,3 +177,167 @@ def _pair(name: str, value: object) -> tuple[sp.Expr, sp.Expr]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ValueError(f"{name}: got {short(value)}; expected a pair of numbers")
     return of_depth(name, value[0]), of_depth(name, value[1])
+
+
+Index = tuple[sp.Expr, ...]
+Each = Callable[..., list[Statement]]
+ONE = sp.Integer(1)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where a stream goes, behind the indices of a sample.
+
+    first, last: the indices of x^0 and of what the readout reads; before, after: of what a layer acts on and of what it
+    makes, as the network writes them; read: of what it acts on, as the program has it; inject: what every visit adds of
+    x^0 to a stream that is read out. Streams that are not are memories of their own, such as the x^0 of a ``tp.Skip``.
+
+    Layers in cycles have x[c - 1, L] go on as x[c, 0]. Where every layer is visited N times in a row, a visit acts on
+    x[c - 1, l], and x[N, l - 1] goes on as x[0, l].
+    """
+
+    first: Index
+    last: Index
+    before: Index
+    after: Index
+    read: Index
+    inject: Mapping[str, sp.Expr] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, net: Network) -> Way:
+        """The way through the layers of a network."""
+        if net.visits == 1:
+            return cls((sp.Integer(0),), (L,), (l - 1,), (l,), (l - 1,))
+        if net.order == "cycle":
+            read_out = [stream.name for stream, weight in zip(net.streams, net.readout_weights) if weight != 0]
+            return cls((sp.Integer(0), L), (VISITS, L), (c, l - 1), (c, l), (c, l - 1),
+                       dict.fromkeys(read_out, net.inject / VISITS))
+        return cls((VISITS, sp.Integer(0)), (VISITS, L), (c, l - 1), (c, l), (c - 1, l))
+
+    @property
+    def visits(self) -> Index:
+        """The index of visits, where there are several."""
+        return self.before[:-1]
+
+    @property
+    def parts(self) -> sp.Expr:
+        """How many visits the change by a layer is made of."""
+        return VISITS if self.visits else ONE
+
+    def at(self, expression: sp.Expr) -> sp.Expr:
+        """What a layer reads where the program has it."""
+        if self.read == self.before:
+            return expression
+        count = len(self.before)
+        return expression.xreplace({one: one.func(*one.args[:-count], *self.read) for one in expression.atoms(Member)
+                                    if one.args[-count:] == self.before})
+
+    def placed(self, one: Assign) -> Assign:
+        """A statement of a layer where the program has it."""
+        return Assign(self.at(one.target), self.at(one.value))
+
+    def total(self, gradient: sp.Expr) -> sp.Expr:
+        """Over visits, of what each of them asks of a layer."""
+        return sp.Sum(gradient, (c, 1, VISITS)) if self.visits else gradient
+
+    def forward(self, layer: Sequence[Statement], streams: Sequence[Family], sample: Index, each: Each
+                ) -> list[Statement]:
+        """The statements of all layers; each: loops for statements over what else a sample has."""
+        joined = [Assign(stream[(*sample, *self._entered)], stream[(*sample, *self._left)]
+                         + self.inject.get(stream.name, 0) * stream[(*sample, *self.first)])
+                  for stream in streams] if self.visits else []
+        return self._looped(layer, each(*joined), False)
+
+    def backward(self, layer: Sequence[Statement], gradients: Sequence[Family], sample: Index, each: Each
+                 ) -> list[Statement]:
+        """The statements that go back through all layers."""
+        joined = [Assign(one[(*sample, *self._left)], one[(*sample, *self._entered)])
+                  for one in gradients] if self.visits else []
+        return self._looped(layer, each(*joined), True)
+
+    def of_start(self, stream: Family, gradient: Family, sample: Index) -> sp.Expr:
+        """The gradient of x^0, which every visit may have read."""
+        entered, inject = gradient[(*sample, *self._entered)], self.inject.get(stream.name, 0)
+        return gradient[(*sample, *self.first)] + (inject * sp.Sum(entered, (c, 1, VISITS)) if inject else 0)
+
+    @property
+    def _in_cycles(self) -> bool:
+        return self.read == self.before
+
+    @property
+    def _entered(self) -> Index:
+        """What a visit of all layers, or all visits of a layer, start from."""
+        return (c, sp.Integer(0)) if self._in_cycles else (sp.Integer(0), l)
+
+    @property
+    def _left(self) -> Index:
+        """What the one before has made."""
+        return (c - 1, L) if self._in_cycles else (VISITS, l - 1)
+
+    def _looped(self, layer: Sequence[Statement], joined: Sequence[Statement], down: bool) -> list[Statement]:
+        indices = [(c, VISITS), (l, L)] if self._in_cycles else [(l, L), (c, VISITS)]
+        *outer, (inner, size) = indices if self.visits else [(l, L)]
+        body: list[Statement] = [_loop(inner, size, layer, down)]
+        for index, size in outer:
+            body = [_loop(index, size, [*body, *joined] if down else [*joined, *body], down)]
+        return body
+
+
+def _loop(index: sp.Symbol, size: sp.Symbol, body: Sequence[Statement], down: bool) -> Loop:
+    first, last = (size, ONE) if down else (ONE, size)
+    return Loop(index, first, last, tuple(body), down)
+
+
+def visits_apart(program: Program, visits: int) -> Program:
+    """The program with the loop over visits written out: x[t, c, l] is x(1)[t, l], x(2)[t, l], ... .
+
+    So a matrix acts on several vectors in a layer, and no index but layers' runs over layers: recursions and limits of
+    infinite depth are derived of this form, at a number of visits. visits: how many, instead of N. A program without
+    visits stays as it is. Raises ``ValueError`` for what is no program, and no whole number of at least 1.
+
+    >>> import tpcalc as tp
+    >>> program = tp.program(tp.ResNet(visits=2), tp.SGD(), tp.DepthScaling(1, 0))
+    >>> print(*[line.strip() for line in str(visits_apart(program, 2)).splitlines() if "@ x" in line], sep=chr(10))
+    x(1)[t, l] := x(1)[t, l - 1] + (W[t, l] @ x(1)[t, l - 1])/(2*L)
+    x(2)[t, l] := x(2)[t, l - 1] + (W[t, l] @ x(2)[t, l - 1])/(2*L)
+    """
+    instance("program", program, Program)
+    visits = whole_number("visits", visits, 1)
+    indices = {index for index, role in program.index_roles().items() if role == "visit"}
+    if not indices:
+        return program
+    slots = {(type(one), one.name): k for location in program.locations()
+             for one in (location.statement.target, *location.statement.value.atoms(Member))
+             for k, index in enumerate(one.indices) if index.free_symbols & indices}
+
+    def named(one: sp.Expr) -> sp.Expr:
+        slot = slots.get((type(one), one.name))
+        if slot is None:
+            return one
+        before, visit, after = one.indices[:slot], one.indices[slot], one.indices[slot + 1:]
+        made = Str(made_name(one.name, visit)), Str(f"{{{one.args[1]}}}^{{({visit})}}")
+        return one.func(*made, one.args[2], *before, *after)
+
+    def written(value: sp.Expr) -> sp.Expr:
+        at_number = value.subs(VISITS, visits).replace(
+            lambda e: isinstance(e, sp.Sum) and any(limit[0] in indices for limit in e.limits), terms)
+        return at_number.replace(lambda e: isinstance(e, Member), named)
+
+    def terms(total: sp.Sum) -> sp.Expr:
+        """Those over visits; sums over others stay."""
+        over = [limit for limit in total.limits if limit[0] in indices]
+        rest = [limit for limit in total.limits if limit[0] not in indices]
+        return write_out(sp.Sum(total.function, *rest, *over))
+
+    def around(loop: Loop, body: tuple[Statement, ...]) -> Iterator[Statement]:
+        if loop.index not in indices:
+            yield replace(loop, body=body)
+            return
+        for visit in loop.steps({VISITS: sp.Integer(visits)}):
+            yield from (inner.at({loop.index: sp.Integer(visit)}) for inner in body)
+
+    body = mapped(mapped(program.body, lambda s: (s,), around),
+                  lambda s: (Assign(written(s.target), written(s.value)),))
+    return replace(program, body=body, sizes=tuple(size for size in program.sizes if size != VISITS),
+                   meaning={one: said for one, said in program.meaning.items() if one != VISITS},
+                   roles={index: role for index, role in program.roles.items() if index not in indices})

@@ -16,8 +16,7 @@ from ..optimizers.entrywise import Adam
 from ..programs.indices import l, p
 from ..programs.language import Family, Vector
 from .network import Layer
-from .networks import ResNet
-from .residual import Residual
+from .networks import ResNet, Residual
 from ..data.sequences import Sequences
 
 SCALES = (sp.Rational(1, 2), sp.Integer(1))

@@ -13,8 +13,8 @@ from .frobenius import square
 from ..programs.indices import L, l, t
 from ..programs.language import Family, Matrix, Scalar
 from ..programs.program import Assign, Loop, Statement
-from ..programs.trainable import Trainable
 from .updates import Optimizer, kind_of_updates, require_optimizer, unclipped
+from ..programs.backprop import Trainable
 
 SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "gradnorm"), Family(Scalar, "clip")
 

@@ -14,61 +14,17 @@ import sympy as sp
 from .._checks import short, symbolic
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from .entrywise import Entrywise, SignSGD, is_entrywise
+from .entrywise import Entrywise, SignSGD
 from ..programs.indices import t
 from ..programs.language import Family, Scalar
 from .leading import leading_power
-from .names import BY_NAME
+from .updates import BY_NAME, NameWithDirection, kind_of_updates, optimizer_name, update
 from .sgd import SGD, Directed
-from ..programs.trainable import Trainable, buffer_of
-from .updates import kind_of_updates, update
+from ..programs.backprop import Trainable, buffer_of
 
-OPTIMIZERS = tuple(BY_NAME)
 DECAYS = ("decoupled", "coupled", "independent")
 EPS = sp.Symbol("eps", positive=True)
 GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size
-
-
-class NameWithDirection(str):
-    """The name of an optimizer that was written elsewhere, with the optimizer, whose direction says how large it is."""
-
-    opt: Entrywise
-
-    def __new__(cls, opt: Entrywise) -> NameWithDirection:
-        found = super().__new__(cls, type(opt).__name__)
-        found.opt = opt
-        return found
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NameWithDirection) and other.opt == self.opt
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self.opt)
-
-    def __reduce__(self) -> tuple[type, tuple[Entrywise]]:
-        return type(self), (self.opt,)
-
-
-def optimizer_name(optimizer: object) -> str:
-    """The name of an optimizer given by name or as an object; ``ValueError`` for what is none, with those allowed.
-
-    What was written elsewhere and has a direction takes it along: the same name may stand for another direction.
-    """
-    if isinstance(optimizer, NameWithDirection):
-        return optimizer
-    if is_entrywise(optimizer) and not type(optimizer).__module__.startswith(f"{__package__}."):
-        return NameWithDirection(optimizer)  # type: ignore[arg-type]
-    if isinstance(optimizer, SGD):
-        return "momentum" if optimizer.momentum else "sgd"
-    name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
-    if name.lower() not in OPTIMIZERS:
-        raise ValueError(f"optimizer: got {short(optimizer)}; expected {', '.join(map(repr, OPTIMIZERS))}, or an "
-                         "object such as tp.SGD() or one with a direction: only of these the size of an update is "
-                         "known")
-    return name.lower()
 
 
 def acts_on_entries(optimizer: object) -> bool:

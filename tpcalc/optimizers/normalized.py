@@ -14,7 +14,7 @@ from ..programs.indices import L, l, t
 from ..programs.language import Family, Member, Scalar
 from .sgd import Directed
 from ..programs.program import Assign, Loop, Statement
-from ..programs.trainable import Trainable, buffer_of
+from ..programs.backprop import Trainable, buffer_of
 
 NOTHING = sp.Rational(1, 10**12)  # of a squared norm: what rounding leaves where outer products cancel
 OVER = "over"

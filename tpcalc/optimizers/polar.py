@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from sympy.printing.printer import Printer
 
-from ..programs.trainable import ROWS
+from ..programs.backprop import ROWS
 from .polar_factor import orthogonal_factor_of
 from .spectral import Spectral
 

@@ -12,7 +12,7 @@ from sympy.printing.printer import Printer
 from .._checks import exact
 from ..programs.apart import gradients_so_far
 from ..programs.language import Outer
-from ..programs.trainable import ROWS
+from ..programs.backprop import ROWS
 from .entrywise import Gradient, moving_average, require_settings
 from .sgd import Scheduled
 from .shampoo import eigenvectors, weights, without_rounding

@@ -12,7 +12,7 @@ from .._checks import symbolic
 from ..errors import NotCovered
 from ..programs.apart import Listed
 from ..programs.language import OfOuters, Outer, is_linear_in_outers
-from ..programs.trainable import COLUMNS, ROWS
+from ..programs.backprop import COLUMNS, ROWS
 
 
 class Spectral(OfOuters):

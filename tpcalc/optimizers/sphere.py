@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..programs.language import Family, Matrix, Scalar
-from ..programs.norms import NormRatio
+from ..programs.special import NormRatio
 from ..programs.program import Assign
-from ..programs.trainable import Trainable
+from ..programs.backprop import Trainable
 
 
 def free_of(family: Family) -> Family:

@@ -4,7 +4,7 @@ Quantities are solved in the order in which they depend on each other. Those of 
 each other linearly and are eliminated one by one, as in a max-plus linear system. What then enters its own
 equation with weight v is a self-loop of the sweep, a guard: y <- y (1 + c L^(v - 1)) over L layers stays bounded
 where v <= 0 (Gronwall) and grows like exp(L^v) where v > 0, which ends the count. A guard that has both signs divides
-the region. Where c < 0 (``forgetting.py``) y forgets instead: only the last L^(1 - v) layers count in it.
+the region. Where c < 0 (``elimination.py``) y forgets instead: only the last L^(1 - v) layers count in it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,10 @@ import sympy as sp
 from .._shown import Short
 from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
-from .affine import Affine, point_of
-from .cell import Cell as Cell
+from .affine import Affine, Cell as Cell, Contribution, Exponent, Region, point_of
 from .elimination import dependency_order, least_solution, present
-from .exponent import Exponent
-from .region import Region
-from .said import in_names_of
-from .quantities import Quantity, Sort
-from .growing_variable import Values
-from .terms import Contribution, Terms
+from .quantities import Quantity, Sort, Values, in_names_of
+from .terms import Terms
 
 HALF = Fraction(1, 2)
 MOST = 6  # steps that are tried

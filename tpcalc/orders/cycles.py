@@ -15,11 +15,8 @@ from math import inf, lcm
 from operator import add
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from .affine import Affine
-from .exponent import EXPLODES, Exponent
+from .affine import EXPLODES, Affine, Condition, Contribution, Exponent, Region
 from .quantities import Quantity, Sort
-from .region import Condition, Region
-from .terms import Contribution
 
 
 class Edge(NamedTuple):

@@ -6,8 +6,7 @@ from typing import Iterator, Sequence
 
 import sympy as sp
 
-from .affine import Affine
-from .region import Region
+from .affine import Affine, Region
 
 
 def pieces(expressions: Sequence[sp.Expr], region: Region, parameters: Sequence[sp.Symbol]

@@ -12,7 +12,7 @@ and of all others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Iterator, Sequence
 
 import sympy as sp
@@ -22,31 +22,11 @@ from ..calculus.kets import Gamma
 from ..calculus.recursion import RecursionEquation, RecursionEquations
 from ..errors import NotCovered
 from ..programs.language import Scalar
-from .affine import Affine
-from .growing_variable import Values, free_parameters, growing_variable
-from .layer_functions import in_powers, sign_on_layers
-from .monomials import Index, Monomial, Named, Summand, unknown_range
-from .quantities import Quantity
+from .affine import Affine, Contribution
+from .quantities import (Index, Monomial, Named, Quantity, Summand, Values, additive_terms, free_parameters,
+                         growing_variable, in_powers, sign_on_layers, unknown_range)
 
 GIVEN = sp.Dummy("given", real=True)
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """One term of an equation for ``target``: L^weight times ``factors``, its layers' sums included.
-
-    equation, term: where it stands in the recursion, and the symbolic term; update: it is there because of
-    earlier training steps; rule: how it enters; sign: of its coefficient, 0 where that is not known.
-    """
-
-    target: Quantity
-    weight: Affine
-    factors: tuple[Quantity, ...]
-    equation: int
-    term: sp.Expr
-    update: bool
-    rule: str
-    sign: int = 0
 
 
 @dataclass(frozen=True)
@@ -242,18 +222,3 @@ def is_carried(equation: RecursionEquation, term: sp.Expr) -> bool:
     loop = equation.location.loops[-1]
     steps = [there - here for here, there in zip(equation.target.args[4], term.args[4])]
     return steps == [sp.Integer(1 if loop.descending else -1)]
-
-
-@lru_cache(maxsize=4096)
-def additive_terms(value: sp.Expr) -> tuple[sp.Expr, ...]:
-    """Additive terms, sums taken apart too: each is a product, or a sum over steps or layers of one."""
-    found: list[sp.Expr] = []
-    for term in sp.Add.make_args(sp.expand(value)):
-        sums = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
-        if not sums:
-            found.append(term)
-            continue
-        total, = sums
-        front = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not total))
-        found += [sp.Sum(front * part, *total.limits) for part in sp.Add.make_args(sp.expand(total.function))]
-    return tuple(found)

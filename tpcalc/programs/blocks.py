@@ -255,7 +255,7 @@ class Branch:
         >>> import sympy as sp
         >>> import tpcalc as tp
         >>> from tpcalc.programs.language import MatVec, Mean, Scalar
-        >>> from tpcalc.programs.mask import Mask
+        >>> from tpcalc.programs.special import Mask
         >>> def opened(b):
         ...     h, bar = b.let("h", MatVec(b.weights(), b.x)), b.kept("bar", Scalar)
         ...     is_open = Mask(Mean(h**2) - bar)

@@ -4,7 +4,7 @@ A block whose first operation is a fresh random matrix enters through two functi
 kappa, the covariance of its outputs over the initial weights (its NNGP kernel), and theta, the overlap of their
 gradients in the weights (its NTK), summed over its matrices. Where rows do not meet within a block, both are entrywise
 functions of pairs of rows; where they do (attention), they map Gram matrices of groups of rows. Which derivatives are
-asked for, and what multiplies them, the action says (``action.laws``).
+asked for, and what multiplies them, the action says (``action.densities``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, Union
 
 import numpy as np
 
-from ..action.laws import Derivative
+from ..action.densities import Derivative
 
 Kernel = Union[np.ndarray, float]  # broadcasts against pairs.c
 

@@ -25,12 +25,11 @@ from ..errors import Divergence, NotCovered
 from ..optimizers import SGD, Muon
 from ..data import Task
 from ..optimizers.sgd import rows_per_step, update_kernel
-from .laws.pair_kernels import linear_block
+from .laws.pair_laws import BackwardLaw, ForwardLaw, MixingBackwardLaw, MixingForwardLaw, linear_block
 from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
 from .collocation_row import Near, PackedDirectionSolution, carry, spanned
 from .laws.group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within_groups
 from .element import LARGEST, Element, DirectionSolution, Solved
-from .laws.pair_laws import BackwardLaw, ForwardLaw, MixingBackwardLaw, MixingForwardLaw
 from .propagator import Propagator, Rows, UpdateKernels
 from .mesh import Mesh, halving, reference
 from .training import Trace, embedding_readout_memory, moved_by_update, require_known, train_rows

@@ -1,35 +1,38 @@
-"""What depth=tp.oo means at a point of the (alpha, gamma) plane, from a network's own program."""
+"""What depth=tp.oo means at a point of the (alpha, gamma) plane, from a network's program and its block's kernels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
+import numpy as np
 import sympy as sp
 
+from .._checks import short
+from ..action.densities import KAPPA, Derivative
 from ..asymptotics import CHANGE, KET, Counted, SizeSolution, Unknown
 from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.setting import Setting
+from ..data import Task
 from ..errors import Divergence, NotCovered
 from ..limits import DepthLimit, LimitRegion, depth_limit
-from ..limits.obstacle import Obstacle
+from ..limits.depth_limit import Obstacle
 from ..limits.slow_streams import normal_form
-from ..limits.uncounted import require_no_explosion
+from ..models import ResNet, Transformer
+from ..models.convolution import Convolution
+from ..models.networks import Network, Residual
+from ..optimizers import SGD, Muon
+from ..programs.language import LossDerivative, Scalar
+from ..programs.special import require_no_explosion
+from ..programs.program import Program
 from ..scaling import DepthScaling, Parametrization, Scaling
 from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
-from .._checks import short
-from ..optimizers import SGD
-from ..models import ResNet, Transformer
 from ..training.builders import counted_training
-from ..models.convolution import Convolution
 from ..models.gates import gate_of_one, linear_gates, reads_logits, with_gates
-from ..programs.language import LossDerivative, Scalar
-from ..models.networks import Network
-from ..programs.program import Program
-from ..models.residual import Residual
+from .blocks import BlockKernels, Pairs
+from .laws.pair_laws import kernels_of
 from .own_sublayers import require_kernels
-from .laws.pair_kernels import kernels_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 PLAIN = ResNet()
@@ -251,3 +254,33 @@ def obstacle_of(found: SizeSolution, outputs: list[str]) -> Obstacle | None:
                 return Obstacle("accelerates", name, t + 1, after - before)
         return Obstacle("accelerates", "", found.steps - 1, None)
     return next((Obstacle("grows", name, t, power) for t, name, power in powers if power > 0), None)
+
+
+def infinite_depth_problem(net: ResNet, task: Task, opt: SGD | Muon, scale: DepthScaling
+                           ) -> tuple[LimitCell, BlockKernels]:
+    """Which densities survive at ``scale``, and the kernels through which the block enters them.
+
+    What survives is read off the powers of L in the net's own program (``limit_cell``). Below alpha = 1 the stream
+    stays Gaussian, and training closes on kernels.
+
+    Raises ``ValueError`` where a nonlinear network does not close (alpha >= 1, blocks that act on the stream
+    first, weights that decay to 0, inputs too large for quadrature), ``Divergence`` where there is no limit.
+    """
+    block = kernels_of(net)
+    if block.is_linear:
+        return limit_cell(scale), block
+    if scale.alpha >= 1:
+        raise NotCovered(f"alpha: got {scale.alpha} with depth=tp.oo for {net!r}; this solver takes alpha < 1: from "
+                         "1 on updates move arguments of functions as much as initial matrices do, and nothing closes "
+                         "on kernels; expected 'particles' at finite depth")
+    cell = limit_cell(scale, net)
+    if np.any(opt.memory(task.steps)[0] == 0):
+        raise NotCovered(f"opt: got {opt!r}; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
+                         "of the initial matrices at every step")
+    inputs = [task.inputs.reshape(-1, task.d_in)] + ([] if task.probes is None else [task.probes])
+    largest = np.array([max(float(np.max(np.sum(x**2, axis=1))) for x in inputs)])
+    kappa, = block.derivatives(Pairs(largest[:, None], largest, largest, 1.0), (Derivative(KAPPA),))
+    if not np.all(np.isfinite(kappa)):
+        raise NotCovered(f"task: got inputs with |xi|^2 up to {largest[0]:.3g}; quadrature does not resolve {net!r} "
+                         "at such variances; expected smaller inputs, or activations with closed forms")
+    return cell, block

@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..action.laws import KAPPA, Derivative
+from ..action.densities import KAPPA, Derivative
 from ..errors import NotCovered
 from ..optimizers.polar_factor import orthogonal_weights
 from ..optimizers import SGD, Muon

@@ -15,8 +15,7 @@ import numpy as np
 from ..errors import Divergence
 from ..data import Task
 from ..data.losses import derivative
-from .embedding_readout import EmbeddingOrReadout, EmbeddingReadoutMemory
-from .propagator import Propagator
+from .propagator import EmbeddingOrReadout, EmbeddingReadoutMemory, Propagator
 
 UNKNOWN = 0.1  # an estimate of this part of the outputs: not one digit is known, nothing was found
 

@@ -11,13 +11,11 @@ import numpy as np
 import sympy as sp
 
 from .._types import Fields
-from .. import ResNet, _checks
-from .. import Problem, Run
-from .. import train as train_network
+from .. import Problem, ResNet, Run, _checks, train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
 from ..methods.takes import WrongSizes
 from .failures import NoResult
-from ..optimizers.names import BY_NAME
+from ..optimizers.updates import BY_NAME
 from .options import ReportOptions, Setup
 from .progress import bar
 from .stages import accuracy

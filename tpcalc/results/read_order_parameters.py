@@ -7,7 +7,7 @@ import numpy as np
 from .. import _checks
 from .._types import Value
 from ..errors import NotCovered
-from ..models.residual import Residual
+from ..models.networks import Residual
 from ..optimizers import SGD
 from ..propagators.covariances import inverse
 from ..training.initial_products import block_products

@@ -7,7 +7,7 @@ from typing import Callable, cast
 import numpy as np
 
 from .. import _checks
-from ..action.laws import THETA, Derivative
+from ..action.densities import THETA, Derivative
 from ..errors import NotCovered
 from ..propagators.blocks import BlockKernels, Pairs
 from ..propagators.collocation import CollocationPropagator

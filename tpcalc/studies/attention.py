@@ -20,7 +20,7 @@ from ..propagators.laws.group_overlaps import through_layers
 from ..propagators.laws.group_sums import LiftedKernels, SummedKernels
 from ..propagators.laws.initial_overlaps import InitialLayers
 from ..propagators.limit_cell import limit_cell
-from ..propagators.laws.pair_kernels import kernels_of
+from ..propagators.laws.pair_laws import kernels_of
 from ..propagators.sampled_limit import solve_sampled
 from ..propagators.training import require_known
 from ..scaling import DepthScaling

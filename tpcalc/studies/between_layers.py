@@ -10,7 +10,7 @@ import sympy as sp
 from .. import _checks
 from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import LoweredParticles
-from ..propagators.laws.pair_kernels import compiled_pair_function
+from ..propagators.laws.pair_laws import compiled_pair_function
 from ..models import ResNet
 from ..programs.blocks import vector
 

@@ -21,7 +21,7 @@ from .._files import code_digest
 from .._shown import Short, Tabled, pyplot
 from .._spread import require_executor
 from ..errors import Divergence, NotCovered
-from ..propagators.infinite_depth import infinite_depth_problem
+from ..propagators.limit_cell import infinite_depth_problem
 from ..methods.choice import chosen_method
 from ..methods.collocation import Collocation
 from ..methods.method import Method

@@ -16,7 +16,7 @@ from ..groups.plan import PlanEntry, PowerStep
 from ..groups.roles import Roles
 from ..tune.parameters import Parameter, ParameterGrowth
 from ..scaling import Powers
-from ..scaling.powers import Frozen
+from ..scaling.parametrization import Frozen
 from .model_plan import ModelPlan
 
 FORMAT = "tpcalc plan, 1"

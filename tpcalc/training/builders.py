@@ -10,10 +10,10 @@ import sympy as sp
 from .._checks import exact, flag, instance, short, symbolic
 from ..errors import NotCovered
 from ..scaling import DepthScaling, Parametrization, Scaling
-from ..programs.backprop import Backward, Gradient, backpropagate
+from ..programs.backprop import Backward, Gradient, Trainable, backpropagate, in_blocks
 from ..programs.blocks import named_family
 from ..optimizers.clipped import Clipped
-from ..programs.indices import BATCH, POSITIONS, VISITS, L, T, i, j, l, m, o, p, t
+from ..programs.indices import BATCH, L, POSITIONS, T, VISITS, i, j, l, m, o, p, t
 from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
 from ..models.activations import activation
 from ..models.network import NETWORKS, Layer, Network
@@ -22,11 +22,9 @@ from ..optimizers.sgd import SGD, on_sphere
 from ..optimizers.sphere import projected
 from ..models.positions import at_positions
 from ..programs.program import Assign, Loop, Program, Statement
-from ..programs.trainable import Trainable, in_blocks
-from ..programs.visits import visits_apart
-from ..optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, title, update
+from ..optimizers.updates import Optimizer, require_optimizer, schedule_rates, start, title, update
+from ..models.skips import Way, visits_apart
 from .first_outputs import FirstPass
-from .visits import Way
 
 MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived

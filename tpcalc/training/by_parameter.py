@@ -17,10 +17,11 @@ from .._types import Value
 from ..errors import NotCovered
 from ..scaling import DepthScaling, Parametrization, Powers, Scaling, WidthScaling, width_recipe
 from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
-from ..scaling.powers import FAN_IN, ROLES, Frozen
+from ..scaling.parametrization import FAN_IN, ROLES, Frozen
 from ..scaling.width import gradient_power
 from .carried import carried
-from ..optimizers.faithful import acts_on_entries, decay_kind, faithful_rate, optimizer_name, update_power
+from ..optimizers.faithful import acts_on_entries, decay_kind, faithful_rate, update_power
+from ..optimizers.updates import optimizer_name
 from ..models.network import Network
 from .settings import Settings
 

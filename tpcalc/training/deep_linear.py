@@ -6,14 +6,13 @@ import sympy as sp
 
 from .._checks import short
 from ..errors import NotCovered
-from ..programs.backprop import backpropagate
+from ..programs.backprop import Trainable, backpropagate
 from ..programs.blocks import vector
 from .builders import UNIT, gradient_name
 from ..programs.indices import BATCH, L, T, i, l, t
 from ..programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from ..optimizers.sgd import SGD
 from ..programs.program import Assign, Loop, Program, Statement
-from ..programs.trainable import Trainable
 from ..optimizers.updates import schedule_rates, start, update
 
 

@@ -9,7 +9,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..scaling import Parametrization, Powers, Scaling
-from ..scaling.powers import Frozen
+from ..scaling.parametrization import Frozen
 from .carried import carried
 from ..optimizers.faithful import EPS, decay_power, direction, faithful_rate, update_power
 from ..models.network import Network

@@ -14,10 +14,10 @@ from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..scaling import DepthScaling, Parametrization, Powers, WidthScaling
-from ..scaling.powers import Frozen, as_power
+from ..scaling.parametrization import Frozen, as_power
 from ..models import ResNet
-from ..optimizers.faithful import decay_kind, optimizer_name
-from ..optimizers.rank import finite_batches
+from ..optimizers.faithful import decay_kind
+from ..optimizers.updates import finite_batches, optimizer_name
 from ..optimizers.sgd import on_sphere
 from ..training.settings import Settings
 from .recipe import MATRIX, MEANING, Recipe

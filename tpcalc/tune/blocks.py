@@ -7,7 +7,7 @@ from dataclasses import replace
 import sympy as sp
 
 from ..scaling import Parametrization, Powers, Scaling
-from ..scaling.powers import Frozen
+from ..scaling.parametrization import Frozen
 from ..models import ResNet, Transformer
 from ..programs.blocks import Branch, mlp
 from ..training.by_parameter import settings_in_layers

@@ -11,7 +11,7 @@ import sympy as sp
 from .._checks import choice
 from ..errors import NotCovered
 from ..scaling import Powers, Scaling, width_recipe
-from ..scaling.powers import ROLES, as_power
+from ..scaling.parametrization import ROLES, as_power
 from ..training.by_parameter import powers_of_role
 from ..training.carried import carried
 from ..optimizers.faithful import direction_power

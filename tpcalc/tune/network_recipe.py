@@ -14,13 +14,13 @@ from .._types import Fields, Number
 from ..errors import NotCovered
 from ..models.experts import ROUTER, MoE
 from ..models.networks import NETWORKS, Network
-from ..models.residual import Residual
+from ..models.networks import Residual
 from ..optimizers.faithful import optimizer_name
-from ..optimizers.rank import finite_batches
+from ..optimizers.updates import finite_batches
 from ..optimizers.sgd import on_sphere
 from ..scaling import Powers, Scaling
 from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
-from ..scaling.powers import as_power
+from ..scaling.parametrization import as_power
 from ..training.by_parameter import named_powers
 from ..training.carried import carried
 from ..training.fans import STREAM, fans_of

@@ -14,12 +14,12 @@ from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
 from ..scaling import Parametrization, Scaling
-from ..scaling.powers import as_power
+from ..scaling.parametrization import as_power
 from .blocks import set_on_block
 from .named import MLP, NamedRecipe, width_of
 from .recipe import MEANING, named_recipe
 from ..optimizers import SGD
-from ..optimizers.rank import finite_batches
+from ..optimizers.updates import finite_batches
 from ..models import ResNet
 from ..models.network import Network
 from ..training.builders import counted_training

@@ -14,11 +14,11 @@ from ..derivations.printing import latex
 from ..errors import NotCovered
 from ..scaling import DepthScaling, Parametrization, Powers
 from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
-from ..scaling.powers import as_power as written
+from ..scaling.parametrization import as_power as written
 from ..models import ResNet
 from ..training.by_parameter import BRANCH, LAST
-from ..optimizers.faithful import DECAYS, optimizer_name
-from ..optimizers.rank import DIRECTIONS, finite_batches, rank_powers
+from ..optimizers.faithful import DECAYS
+from ..optimizers.updates import DIRECTIONS, finite_batches, optimizer_name, rank_powers
 from ..optimizers.sgd import on_sphere
 from ..models.networks import NETWORKS, Network
 from ..training.settings import WITH_EPS, Settings

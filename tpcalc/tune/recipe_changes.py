@@ -9,7 +9,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..scaling import Powers
-from ..scaling.powers import as_power
+from ..scaling.parametrization import as_power
 from ..optimizers.faithful import direction_power
 from ..training.settings import Settings
 from .recipe import MEANING

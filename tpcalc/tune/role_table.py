@@ -11,7 +11,7 @@ from .._checks import choice, exponent
 from .._shown import Short, Tabled, text_table
 from .._types import Number, Fields, Value
 from ..scaling import DepthScaling, Powers, WidthScaling, width_recipe
-from ..scaling.powers import ROLES, as_power
+from ..scaling.parametrization import ROLES, as_power
 from ..training.by_parameter import powers_of_role
 from ..width.family import meta_principled
 from ..models import ResNet

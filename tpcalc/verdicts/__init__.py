@@ -2,6 +2,5 @@
 
 from .classify import classify as classify
 from .interactions import Interaction as Interaction, interactions as interactions
-from .matrices import MatrixVerdict as MatrixVerdict
-from .network_sizes import NetworkSizes as NetworkSizes
+from .network_sizes import MatrixVerdict as MatrixVerdict, NetworkSizes as NetworkSizes
 from .verdict import Verdict as Verdict

@@ -7,7 +7,7 @@ from typing import Iterator
 import sympy as sp
 
 from ..scaling import DepthScaling
-from ..scaling.powers import as_power
+from ..scaling.parametrization import as_power
 from ..training.carried import carried
 from ..optimizers.faithful import decay_fate, direction_power
 from ..training.settings import Settings

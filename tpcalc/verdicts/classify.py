@@ -19,20 +19,17 @@ from ..training.builders import require_vectors_taken
 from ..training.by_parameter import exponents_of_powers, require_what_is_counted, settings_in_layers
 from ..optimizers.clipped import Clipped
 from ..programs.program import Program
-from ..optimizers.rank import DIRECTIONS
-from ..optimizers.updates import Optimizer, unclipped
+from ..optimizers.updates import DIRECTIONS, Optimizer, unclipped
 from ..width.sizes.verdict import width_verdict
-from .assumed import CLIPPED, FOLDED, FROZEN, SAMPLE, by_optimizer, by_updates, by_visits
 from .counted import WIDE, BranchesApart, FromZero, apart_of, by_gates, require_frozen_embedding_readout
-from .counting import OwnLayers, training_terms
+from .verdict import CLIPPED, FOLDED, FROZEN, SAMPLE, Verdict, by_optimizer, by_updates, by_visits, judge_exponents
+from .counting import (OwnLayers, as_gradient_descent, gradients_change, is_plain, optimizer_or_default, training_terms,
+                       without_clipping)
 from .exponents import in_every_depth, region_of
 from .horizon import judge_horizon
-from .matrices import MatrixVerdicts
-from .network_sizes import NetworkSizes
-from .optimized import as_gradient_descent, gradients_change, is_plain, optimizer_or_default, without_clipping
+from .network_sizes import MatrixVerdicts, NetworkSizes
 from .post_norms import POST, require_normalized, without_post_norms
 from .transformers import of_transformer
-from .verdict import Verdict, judge_exponents
 
 
 Net = Network | Program | None

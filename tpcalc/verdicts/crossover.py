@@ -9,7 +9,7 @@ from typing import Iterable, Iterator
 import sympy as sp
 
 from .. import _checks
-from ..scaling.powers import as_power
+from ..scaling.parametrization import as_power
 from .advice import BEST
 
 SIZES = ("depth", "width", "eps", "gradient")

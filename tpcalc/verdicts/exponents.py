@@ -12,9 +12,9 @@ import sympy as sp
 from .._types import Fields
 from ..asymptotics import SizeSolution
 from ..asymptotics.cells import ParameterCell, Evaluated, Point, cells, inner_walls
-from ..asymptotics.values import LARGE, unit_directions
+from ..asymptotics.parts import LARGE, unit_directions
 from ..errors import NotCovered
-from ..limits.eigenspaces import NoStreams
+from ..limits.layer_map import NoStreams
 from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of
 from ..scaling import DepthScaling
 from ..optimizers import SGD
@@ -23,8 +23,7 @@ from ..training.builders import counted_training
 from ..programs.program import Assign, Program, mapped
 from .counted import require_frozen_embedding_readout
 from .counting import ALPHA, GAMMA, Counting, OwnLayers
-from .ket_exponents import rate_of
-from .sizes import Exponents
+from .ket_exponents import Exponents, rate_of
 
 Counted = Network | Program
 FIRST = ("at_first", "f_at_first")

@@ -21,9 +21,8 @@ from ..programs.indices import L, l, t
 from ..programs.language import Matrix, Mean, Scalar, Vector
 from ..programs.program import Assign, Statement, mapped
 from .counting import ALPHA, GAMMA, Counting
-from .ket_exponents import exponent_of_value, larger, exponents_of_kets
-from .matrices import MatrixVerdict, MatrixVerdicts
-from .sizes import Exponents
+from .ket_exponents import Exponents, exponent_of_value, exponents_of_kets, larger
+from .network_sizes import MatrixVerdict, MatrixVerdicts
 from .verdict import Verdict, judge_exponents
 
 UPDATES = 2  # the first moves what starts at zero, which brings the gradients of all the others

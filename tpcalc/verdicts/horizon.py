@@ -14,14 +14,13 @@ from .._types import Fields, Number
 from ..errors import NotCovered
 from ..horizon.batches import BATCH, DECAY, HALF, SIGNAL, STEPS, WIDTH, BatchStep, batch_step
 from ..horizon.transfer_rule import ABOVE, BELOW
-from ..optimizers.rank import finite_batches
+from ..optimizers.updates import finite_batches
 from ..optimizers.sgd import on_sphere
 from ..orders import Affine, Region
 from ..orders.pieces import divided, pieces
-from .assumed import SAMPLE, SHARE
 from .counted import Judged
-from .matrices import UNDECIDED
-from .verdict import Verdict
+from .verdict import SAMPLE, SHARE, Verdict
+from .network_sizes import UNDECIDED
 
 LETTERS = (BATCH, STEPS, WIDTH, SIGNAL, DECAY)
 CHANGES = ("change of f", "change of x", "change of h")

@@ -12,7 +12,7 @@ from ..asymptotics import KET, Counted, Term, Unknown
 from ..calculus import kets
 from ..derivations.printing import latex
 from ..errors import Divergence
-from ..limits.trained_vectors import with_moves
+from ..limits.inlining import with_moves
 from ..scaling import DepthScaling
 from ..optimizers import SGD
 from ..models import ResNet

@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..calculus.setting import Setting
 from ..gaussian.scalar_functions import H, scalar_function
-from ..limits.trained_vectors import trained_vectors
+from ..limits.inlining import trained_vectors
 from ..programs.language import LossDerivative, MatVec, Mean, Transpose, Vector
 from ..programs.program import Assign, Program
 

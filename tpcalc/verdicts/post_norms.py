@@ -15,7 +15,7 @@ import sympy as sp
 from ..errors import NotCovered
 from ..models import Skip
 from ..models.network import Network
-from ..models.residual import Residual
+from ..models.networks import Residual
 from ..programs.language import Mean
 from ..models.skips import Junction
 from .verdict import Verdict

@@ -12,17 +12,14 @@ from ..errors import NotCovered
 from ..asymptotics import CHANGE, KET, SizeSolution
 from ..orders import Region
 from ..scaling import DepthScaling, Scaling
-from ..programs.made_names import copied_from
+from ..programs.indices import copied_from
 from ..optimizers import SGD
 from ..optimizers.updates import Optimizer
-from .assumed import FROZEN, SAMPLE, by_network, by_optimizer, by_updates, by_visits
 from .counted import FromZero, Judged, require_untied
-from .counting import Counting, training_terms
-from .matrices import MatrixVerdicts
-from .network_sizes import NetworkSize, NetworkSizes, size_of
-from .optimized import as_gradient_descent
-from .sizes import Exponents
-from .verdict import Verdict, in_words, judge_exponents
+from .verdict import FROZEN, SAMPLE, Verdict, by_network, by_optimizer, by_updates, by_visits, in_words, judge_exponents
+from .counting import Counting, as_gradient_descent, training_terms
+from .network_sizes import MatrixVerdicts, NetworkSize, NetworkSizes, size_of
+from .ket_exponents import Exponents
 
 DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
 SCORES = {"score at initialization": KET, "change of score": CHANGE}

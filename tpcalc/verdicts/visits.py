@@ -10,7 +10,7 @@ import sympy as sp
 
 from .._checks import exponent, short
 from .._shown import Short
-from ..asymptotics.term_signs import COHERENT
+from ..asymptotics.signs import COHERENT
 from ..errors import NotCovered
 from ..models import ResNet
 from ..models.networks import NETWORKS, Network
@@ -18,18 +18,16 @@ from ..optimizers import SGD
 from ..optimizers.clipped import Clipped
 from ..optimizers.faithful import degree
 from ..optimizers.updates import Optimizer
-from ..programs.indices import VISITS, L, c, l, t
+from ..programs.indices import L, VISITS, c, l, t
 from ..programs.language import Matrix, MatVec, Member
 from ..programs.program import Assign, Loop, Program, Statement, mapped
 from ..scaling import DepthScaling, Scaling
 from ..training.builders import UNIT, require_vectors_taken
 from ..training.carried import carried
-from .assumed import by_network
 from .counted import WIDE, by_gates, counted_program, require_frozen_embedding_readout, require_untied
-from .counting import ALPHA, GAMMA
+from .verdict import NAMES, Verdict, by_network, judge_exponents
+from .counting import ALPHA, GAMMA, optimizer_or_default
 from .exponents import region_of
-from .optimized import optimizer_or_default
-from .verdict import NAMES, Verdict, judge_exponents
 
 SAID = {name: NAMES[name] for name in ("x at initialization", "change of x", "change of h", "change of f")}
 ASSUMED = ("the depth stays as N grows; what an initial matrix makes at different visits adds up coherently, as what "
@@ -220,7 +218,7 @@ def coherent(program: Program) -> Program:
 
     One matrix that all visits share makes of vectors that are alike vectors that are alike: what it adds to the stream
     in N visits is N times that, not its root. So sizes are those of vectors that add up; what matrices learn stays. s,
-    ``asymptotics.term_signs.Coherent``, says that signs decide nothing: a matrix turns some vectors one way and some
+    ``asymptotics.signs.Coherent``, says that signs decide nothing: a matrix turns some vectors one way and some
     another.
 
     >>> import tpcalc as tp

@@ -13,8 +13,7 @@ from typing import Sequence
 import sympy as sp
 
 from .._checks import whole_number
-from ..orders.affine import Affine
-from ..orders.region import Region
+from ..orders.affine import Affine, Region
 from ..scaling import WidthScaling
 from .counting import own_gradients, passed_gradients, preactivations
 from .differentials import term_powers

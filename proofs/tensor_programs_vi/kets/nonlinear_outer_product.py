@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus.kets import Ket
-from tpcalc.calculus.rules import UpdateActs
+from tpcalc.calculus.equations import UpdateActs
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.language import Family, MatVec, NonlinearOuter, Outer, Transpose, Vector
 

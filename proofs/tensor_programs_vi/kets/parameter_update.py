@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.rules import Unroll
+from tpcalc.calculus.equations import Unroll
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, Matrix, Vector

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpcalc.calculus import Derivation
 from tpcalc.calculus.kets import Bracket, Ket
-from tpcalc.calculus.rules import UpdateActs
+from tpcalc.calculus.equations import UpdateActs
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.programs.language import Family, MatVec, Outer, Vector
 

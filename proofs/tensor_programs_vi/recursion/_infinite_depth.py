@@ -15,10 +15,10 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.kets import Covariance, Gamma
 from tpcalc.calculus.recursion import RecursionEquation
-from tpcalc.limits.functions import AnyCoefficient, Coefficient, CovarianceFunction
-from tpcalc.limits.functions import Indicator as Behind
+from tpcalc.limits.functions import AnyCoefficient, Coefficient, CovarianceFunction, Indicator as Behind
 from tpcalc.limits.translation import Translator
-from tpcalc.orders.terms import additive_terms, is_carried
+from tpcalc.orders.terms import is_carried
+from tpcalc.orders.quantities import additive_terms
 from tpcalc.programs.language import LossDerivative
 
 from ..._continuum import CLimit, GammaLimit, Indicator

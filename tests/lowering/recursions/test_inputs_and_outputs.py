@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
-from tpcalc.programs.expanded import expanded, fixed_indices
+from tpcalc.calculus.recursion import expanded, fixed_indices
 
 SHAPES = {"two inputs": (2, 1, False, False), "two outputs": (1, 2, True, False), "both": (2, 3, True, False),
           "trained ends": (1, 1, True, True), "trained ends of both": (3, 2, True, True)}
@@ -91,6 +91,6 @@ def test_loops_and_sums_over_inputs_and_outputs_are_written_out() -> None:
 
 
 def _statements(program: Any, sizes: Any) -> list[tuple[Any, Any]]:
-    from tpcalc.programs.read_members import write_out
+    from tpcalc.programs.indices import write_out
 
     return [(s.target, write_out(s.value)) for s in program.unroll(sizes)]

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.gaussian import Expectation
-from tpcalc.gaussian.overlaps import H
+from tpcalc.models.activations import H
 
 NODES = np.linspace(-9, 9, 121)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.sum(np.exp(-NODES**2 / 2))

@@ -15,7 +15,7 @@ import sympy as sp
 from ...calculus.kets import Bracket, Hat, Ket, Response
 from ...derivations.derivation import Derivation
 from ...errors import NotCovered
-from ...gaussian.overlaps import H
+from ...models.activations import H
 from ...gaussian.scalar_functions import DerivativeAt
 from ...gaussian.variables import Expectation
 from ...programs.algebra import multiplied_out

@@ -12,10 +12,9 @@ import sympy as sp
 
 from ...calculus.kets import Ket
 from ...errors import NotCovered
-from ...gaussian.overlaps import H
+from ...models.activations import H
 from ...gaussian.variables import Expectation
-from ...orders.affine import Affine
-from ...orders.region import Region
+from ...orders.affine import Affine, Region
 from ...programs.language import Vector
 from ..functions import INNER, P, Q, Indicator
 from ..integral_equations import LimitEquation

@@ -20,11 +20,9 @@ from ...derivations.derivation import Derivation
 from ...derivations.printing import latex
 from ...errors import Divergence
 from ...gaussian.scalar_functions import scalar_function
-from ...orders.affine import Affine, point_of
-from ...orders.region import Region
-from ...orders.said import in_names_of
+from ...orders.affine import Affine, Region, exact_parameters, point_of
+from ...orders.quantities import in_names_of
 from ..integral_equations import LimitEquation
-from ..parameters import exact_parameters
 from ..survival import on_region
 from .expansion import LayerExpansion
 from .in_layer_time import StreamEquations, LayerTerm

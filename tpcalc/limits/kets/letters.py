@@ -8,7 +8,7 @@ import sympy as sp
 
 from ...calculus.kets import Hat
 from ...calculus.memory import initial_weight_factor_of
-from ...gaussian.overlaps import H
+from ...models.activations import H
 from ...gaussian.scalar_functions import DerivativeAt
 from ...gaussian.variables import Expectation
 from ...programs.language import Scalar

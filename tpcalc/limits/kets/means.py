@@ -9,7 +9,8 @@ import sympy as sp
 
 from ...calculus.kets import Bracket, Hat, Ket
 from ...errors import NotCovered
-from ...gaussian.overlaps import H, gaussian_mean, overlap
+from ...gaussian.rules import gaussian_mean, overlap
+from ...models.activations import H
 from ...gaussian.scalar_functions import DerivativeAt, scalar_function
 from ...gaussian.variables import Expectation
 from .sums import terms_of, total

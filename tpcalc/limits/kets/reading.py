@@ -14,7 +14,7 @@ from sympy.utilities.iterables import sift
 from ...calculus.kets import Bracket
 from ...errors import NotCovered
 from ...gaussian.overlap_functions import tabulated
-from ...gaussian.overlaps import H
+from ...models.activations import H
 from ...gaussian.variables import Expectation
 from ...programs.language import Scalar
 from ..integral_equations import LimitEquation

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ... import _checks
-from ...action.laws import KAPPA
+from ...action.densities import KAPPA
 from ...errors import NotCovered
 from ...kernels import attention as means
 from ..blocks import Grams

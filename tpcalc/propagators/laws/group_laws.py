@@ -1,8 +1,8 @@
 """Both directions' densities where rows meet within a block: kernels map Gram matrices of groups of rows.
 
 A step brings whole groups, such as the positions of its sequences. A term of the action is one use of the derivatives
-of a kernel as linear maps (``action.laws``), whatever the size of a group. A gradient answers the stream of every row
-of its own group, so that the diagonal of B is one of blocks.
+of a kernel as linear maps (``action.densities``), whatever the size of a group. A gradient answers the stream of every
+row of its own group, so that the diagonal of B is one of blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...action.laws import KAPPA, ActionTerm, Terms, derive_laws
+from ...action.densities import KAPPA, ActionTerm, Terms, derive_laws
 from ...errors import NotCovered
 from ..blocks import Grams, GroupKernels, LinearMaps, Linear, BlockRates
 

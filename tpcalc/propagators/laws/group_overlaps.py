@@ -11,7 +11,7 @@ from typing import Sequence
 
 import numpy as np
 
-from ...action.laws import KAPPA
+from ...action.densities import KAPPA
 from ..blocks import Grams, GroupKernels, LinearMaps
 from .group_laws import within_groups
 from .group_sums import SummedKernels

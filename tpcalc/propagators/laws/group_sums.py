@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...action.laws import THETA, Derivative
+from ...action.densities import THETA, Derivative
 from ..blocks import BlockKernels, Grams, GroupKernels, LinearMaps, Pairs
 from .group_laws import grouped, ungrouped
 

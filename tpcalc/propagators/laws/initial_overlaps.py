@@ -19,12 +19,12 @@ from ..._types import Value
 from ...action.at_initialization import acts_on_stream_first, derive_initial_kernels
 from ...action.block_kernels import C, P, Q
 from ...errors import Divergence, NotCovered
-from ...gaussian.overlaps import overlap
+from ...gaussian.rules import overlap
 from ...scaling import DepthScaling
 from ...models import ResNet
 from ...models.activations import H, activation
 from ..mesh import between
-from .pair_kernels import compiled_pair_function
+from .pair_laws import compiled_pair_function
 
 RELATIVE, ABSOLUTE = 1e-12, 1e-14  # what overlaps in layer time may be off by; the second of variances at first
 ROUNDING = 4e-15                   # of the largest on a path, what an iteration changes when it has settled

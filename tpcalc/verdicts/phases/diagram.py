@@ -18,7 +18,7 @@ from ...limits import LimitRegion
 from ...scaling import DepthScaling, Parametrization, WidthScaling
 from ...models import ResNet
 from ...models.network import Network
-from ...optimizers.faithful import optimizer_name
+from ...optimizers.updates import optimizer_name
 from ...width.regimes import WidthRegime
 from .drawing import plot_phase_diagram
 from .html import html

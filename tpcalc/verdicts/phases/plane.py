@@ -22,10 +22,10 @@ from ...training.by_parameter import exponents_of_powers
 from ..counting import ALPHA, GAMMA
 from ..counted import require_frozen_embedding_readout
 from ..exponents import exponents_of
-from ..matrices import MatrixVerdicts
+from ..network_sizes import MatrixVerdicts
 from .regions import Point, faces, lines_of
-from ..sizes import Exponents
 from ..verdict import Verdict, judge_exponents
+from ..ket_exponents import Exponents
 
 COORDINATES = (ALPHA, GAMMA)
 Cells = tuple[tuple[Region, Exponents], ...]

@@ -17,9 +17,8 @@ from ...orders.polytope import Point, Polytope
 from ...scaling import DepthScaling, Parametrization, WidthScaling
 from ...optimizers import SGD
 from ...training.carried import carried
-from ...optimizers.faithful import EPS, decay_power, degree, direction, direction_power, optimizer_name
-from ...optimizers.rank import finite_batches
-from ...optimizers.updates import Optimizer
+from ...optimizers.faithful import EPS, decay_power, degree, direction, direction_power
+from ...optimizers.updates import Optimizer, finite_batches, optimizer_name
 from .sizes import DepthSizes, PowerSizes, Reason
 
 ALL, MULTIPLIER, INIT, LR, EPSILON, DECAY = "*", "multiplier", "init", "lr", "eps", "decay"

@@ -12,16 +12,15 @@ from ..._checks import short
 from ...asymptotics import CHANGE, KET, SCALAR, Unknown
 from ...asymptotics.cells import FAR
 from ...asymptotics.explain import RULES, named
-from ...asymptotics.values import LARGE, unit_directions, towards
+from ...asymptotics.parts import LARGE, towards, unit_directions
 from ..counted import Judged, by_gates, require_frozen_embedding_readout
 from ..counting import ALPHA, Counting, in_symbols, symbols_of
-from ..ket_exponents import Reader, exponent_of_value, larger, rate_of
+from ..ket_exponents import Exponents, Reader, exponent_of_value, larger, rate_of
 from ..second_order import block_jet
-from ..sizes import Exponents
 from ..verdict import NAMES
 from ...errors import Divergence, NotCovered
 from ...models.gates import LINEAR
-from ...limits.eigenspaces import NoStreams
+from ...limits.layer_map import NoStreams
 from ...orders import Affine, Exponent
 from ...orders.polytope import Point, Polytope
 from ...optimizers import SGD

@@ -14,14 +14,14 @@ from ..._checks import short
 from ..._shown import Short
 from ..._text import Aligned
 from ..counted import WIDE, Judged, by_gates, require_untied
-from ..optimized import optimizer_or_default
+from ..counting import optimizer_or_default
 from ..visits import visited_once
 from ...derivations.printing import latex
 from ...errors import NotCovered
 from ...orders import Affine, Region
 from ...orders.polytope import Polytope
 from ...scaling import DepthScaling
-from ...scaling.powers import as_power
+from ...scaling.parametrization import as_power
 from ...models import ResNet
 from ...models.network import Network
 from ...training.builders import require_vectors_taken

@@ -16,8 +16,7 @@ from ...orders.polytope import Point, Polytope
 from ...scaling import WidthScaling
 from ...optimizers import SGD, SOAP, Muon, NormalizedSGD, Shampoo
 from ...optimizers.faithful import acts_on_entries, degree
-from ...optimizers.rank import finite_batches
-from ...optimizers.updates import Optimizer
+from ...optimizers.updates import Optimizer, finite_batches
 from ...width.layers import LayerPowers, Perceptron, SizedProduct, layer_powers
 from .settings import INIT, LR, MULTIPLIER, EpsRegime, Key, PowerSettings
 from .sizes import CHANGES, GROWTH, Form, Forms, PowerSizes, Reason, effect_of, update_of

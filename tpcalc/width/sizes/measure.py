@@ -10,8 +10,7 @@ import sympy as sp
 
 from ..._types import Sizes
 from ...errors import NotCovered
-from ...orders.affine import Affine
-from ...orders.region import Region
+from ...orders.affine import Affine, Region
 from ...programs.language import Member
 from ...programs.program import Program
 from .algebra import Cancellation

@@ -9,15 +9,14 @@ import sympy as sp
 from ..._checks import instance
 from ...scaling import WidthScaling
 from ...models.activations import activation
-from ...programs.backprop import backpropagate
+from ...programs.backprop import Trainable, backpropagate
 from ...programs.blocks import vector
 from ...training.builders import gradient_name
 from ...programs.indices import T, t
 from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from ...optimizers.sgd import SGD
 from ...programs.program import Assign, Loop, Program, Statement
-from ...programs.trainable import Trainable
-from ...optimizers.updates import Optimizer, schedule_rates, require_optimizer, start, update
+from ...optimizers.updates import Optimizer, require_optimizer, schedule_rates, start, update
 from .interpreter import WIDTH
 
 UNIT = sp.Symbol("unit", positive=True)  # branch multipliers, of which perceptrons have none

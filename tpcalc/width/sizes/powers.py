@@ -7,8 +7,7 @@ from typing import Iterable, Mapping, Sequence
 
 import sympy as sp
 
-from ...orders.affine import Affine, point_of
-from ...orders.region import Region
+from ...orders.affine import Affine, Region, point_of
 
 WIDTH = sp.Symbol("n", positive=True)
 
