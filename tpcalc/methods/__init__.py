@@ -1,5 +1,6 @@
 """Methods of training, each a frozen value with its own options that says what it refuses, and ``train`` itself."""
 
+from .attention import Attention as Attention
 from .choice import MethodRow as MethodRow, MethodTable as MethodTable, table as table
 from .coefficients import Coefficients as Coefficients
 from .collocation import Collocation as Collocation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterator, Sequence
 
@@ -12,6 +13,7 @@ from .._types import Fields, Value
 from .._shown import Short, Tabled
 from ..errors import NotCovered
 from ..training.problem import Problem
+from .attention import Attention
 from .coefficients import Coefficients
 from .collocation import Collocation
 from .common_draws import CommonDraws
@@ -26,7 +28,9 @@ from .reflection import Reflection
 from .takes import WrongSizes
 
 ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Extrapolated, LoopTime, Reflection, Collocation,
-                                                LongCollocation, CommonDraws, Dense, Conditioned, Particles)}
+                                                LongCollocation, Attention, CommonDraws, Dense, Conditioned, Particles)}
+
+QUICK = 16  # rows of which attention takes seconds; its time grows faster than their square, that of draws as they do
 
 
 class MethodRow(dict[str, Any]):
@@ -75,7 +79,9 @@ def methods_by_preference(problem: Problem) -> Iterator[Method]:
     """
     real = (Dense, Conditioned) if problem.is_linear else (Conditioned, Dense)
     limit = (LongCollocation, Collocation) if prefers(problem) else (Collocation, LongCollocation)
-    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, LoopTime, Extrapolated, CommonDraws, *real,
+    rows = math.prod(problem.task.inputs.shape[:-1])
+    positions = (Attention, CommonDraws) if rows <= QUICK else (CommonDraws, Attention)
+    kinds: tuple[Callable[[], Method], ...] = (Reflection, *limit, LoopTime, Extrapolated, *positions, *real,
                                                Coefficients, Particles)
     return (kind() for kind in kinds)  # one after the other, for those who ask until one takes it
 

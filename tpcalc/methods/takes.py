@@ -56,9 +56,10 @@ EVERY = tuple(UPDATES)
 SIZES = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): "at finite depth",
          ("finite", "finite"): "at finite width"}  # (width, depth)
 BLOCKS = {"linear": "one matrix a block, linear", "without functions": "other linear networks",
-          "kernels": "blocks that close on kernels", "any": "any network"}
-WITHIN = {"linear": tuple(BLOCKS), "without functions": ("without functions", "any"), "kernels": ("kernels", "any"),
-          "any": ("any",)}  # what takes a kind of network: that kind, or what it is one of
+          "kernels": "blocks that close on kernels", "attention": "softmax attention", "any": "any network"}
+WITHIN = {"linear": ("linear", "without functions", "kernels", "any"),
+          "without functions": ("without functions", "any"), "kernels": ("kernels", "any"),
+          "attention": ("attention", "any"), "any": ("any",)}  # what takes a kind of network: that kind, or what it is one of
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ TAKES = {
     "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
     "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen", visits="infinitely many"),
     "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
+    "attention": Takes("infinite", "infinite", "attention", ("linear",), "one", ends="frozen", spheres="refused"),
     "common_draws": Takes("infinite", "infinite"),
     "dense": Takes("finite", "finite", powers_of_n="any"),
     "conditioned": Takes("finite", "finite", spheres="refused"),
@@ -148,7 +150,7 @@ def _size(size: int | None) -> str:
 def _takers(problem: Problem, takes_trait: Callable[[Takes], bool]) -> str:
     """The methods that take a trait, and networks like the problem's, by depth and width."""
     blocks = {"linear": problem.net.is_plain, "without functions": problem.net.is_linear, "kernels": mixes(problem.net),
-              "any": True}
+              "attention": getattr(problem.net, "attention", None) == "softmax", "any": True}
     found: dict[tuple[str, str], list[str]] = {}
     for name, takes in TAKES.items():
         if blocks[takes.blocks] and takes_trait(takes) and takes.visits == _visits(problem):

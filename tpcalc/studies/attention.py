@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,10 +13,10 @@ from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
 from ..methods.extrapolation import error_of_mean
-from ..propagators.laws.attention import MATRICES, AttentionKernels
+from ..propagators.laws.attention import MATRICES, attention_sublayers
 from ..propagators.blocks import GroupKernels
 from ..propagators.laws.group_overlaps import through_layers
-from ..propagators.laws.group_sums import LiftedKernels, SummedKernels
+from ..propagators.laws.group_sums import SummedKernels
 from ..propagators.laws.initial_overlaps import InitialLayers
 from ..propagators.limit_cell import limit_cell
 from ..propagators.laws.pair_laws import kernels_of
@@ -83,9 +82,8 @@ class AttentionLayer:
 
     def sublayers(self, scramble: int) -> tuple[GroupKernels, ...]:
         """Kernels with the points of one scramble, in the order in which a layer applies them."""
-        attention = AttentionKernels(self.positions, self.head_dim, self.causal, float(self.power),
-                                     int(math.log2(self.points)), self.seed + scramble)
-        return (attention,) if self.mlp is None else (attention, LiftedKernels(kernels_of(self.mlp), self.positions))
+        return attention_sublayers(self.positions, self.head_dim, self.causal, float(self.power), self.points,
+                                   self.seed + scramble, self.mlp)
 
 
 class AttentionKernel(NamedTuple):

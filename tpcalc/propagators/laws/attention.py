@@ -7,6 +7,7 @@ them of <N, A_i A'_k>, N the overlaps of normalized rows, and every tangent kern
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -16,7 +17,10 @@ from ... import _checks
 from ...action.densities import KAPPA
 from ...errors import NotCovered
 from ...kernels import attention as means
-from ..blocks import Grams
+from ...models import ResNet
+from ..blocks import Grams, GroupKernels
+from .group_sums import LiftedKernels
+from .pair_laws import kernels_of
 
 MATRICES = ("q", "k", "v", "o")
 NEGLIGIBLE = 1e-13  # of a unit variance, below which nothing is left of a key that those before it do not determine
@@ -206,3 +210,11 @@ def root_of_differences(left: np.ndarray, between: np.ndarray, right: np.ndarray
 
 def _differences(gram: np.ndarray) -> np.ndarray:
     return gram[:, 1:, 1:] - gram[:, :1, 1:] - gram[:, 1:, :1] + gram[:, :1, :1]
+
+
+def attention_sublayers(positions: int, head_dim: int, causal: bool, power: float, points: int, seed: int,
+                        mlp: ResNet | None) -> tuple[GroupKernels, ...]:
+    """Attention with ``points`` of a head, a power of 2, and behind it the block of a network that acts on every
+    position by itself, in the order in which a layer applies them."""
+    attention = AttentionKernels(positions, head_dim, causal, power, int(math.log2(points)), seed)
+    return (attention,) if mlp is None else (attention, LiftedKernels(kernels_of(mlp), positions))
