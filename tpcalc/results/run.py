@@ -158,15 +158,17 @@ class Run:
         as ``losses_at_width``.
         """
         _checks.axes("ax", ax)
+        _checks.flag("outputs", outputs)
         if width is None and seeds is not None:
             raise ValueError(f"seeds: got {_checks.short(seeds)} without a width, of which networks would be drawn; "
                              "expected None, or a width beside it")
-        networks = None if width is None else self._networks_at(width, seeds, None, None)
+        networks = None if width is None else self._networks_at(_checks.positive_integer("width", width), seeds, None,
+                                                                None)
         ax = pyplot("Run.plot").subplots(figsize=(5, 3.6), layout="constrained")[1] if ax is None else ax
         depth, wide = ("infinite" if size is None else size for size in (self.depth, self.width))
         steps, label, targets = self.task.steps, f"depth {depth}, width {wide}", None
         curves, others = self.losses[:, None], None if networks is None else self._losses_of(networks[0])[:, :, None]
-        if _checks.flag("outputs", outputs):
+        if outputs:
             curves, targets = self.outputs.reshape(steps, -1), self.task.targets.reshape(steps, -1)
             others = None if networks is None else networks[0].reshape(-1, *curves.shape)
         drawing.draw_curves(ax, curves, label, None if others is None else (others, f"width {width}"), targets)

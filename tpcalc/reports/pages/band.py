@@ -10,10 +10,11 @@ import numpy as np
 from ..._types import Json
 from ... import Divergence, Task, train
 from ...errors import NotCovered
+from ...finite_width.loss_bands import between, gaussian_outputs
+from ...results.sampled_fluctuations import SampledFluctuations
 from ..options import Setup
 
 MOST_OUTPUTS = 12  # in all steps, of one training whose covariances are found in a second or two
-SHARE = 0.95
 DRAWS = 20000
 
 
@@ -22,10 +23,10 @@ class Band:
     """Differences between real networks and infinite width, predicted and measured.
 
     task: which part of the report's task, in words; rows: a dictionary a width: width, predicted (root mean square over
-    outputs and networks), low, high (between which ``SHARE`` of all networks are), measured (over seeds), inside (the
+    outputs and networks), low, high (between which 95 of 100 networks are), measured (over seeds), inside (the
     share of networks between low and high); errors: (widths, seeds); warning: of the smallest width, or empty;
-    curves: of the first and the last width: width, what ``losses_at_width`` says of their losses (mean, low, high),
-    and the losses of the networks, (seeds, steps).
+    curves: of the first and the last width: width, the mean of the loss and the curves between which 95 of 100
+    networks are (mean, low, high), and the losses of the networks, (seeds, steps).
     """
 
     task: str
@@ -50,11 +51,11 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
     task, words = part_of(setup.task)
     exact = train(setup.net, task, setup.opt if len(setup.lr) == 1 else type(setup.opt)(setup.lr[:task.steps]),
                   setup.scale, depth)
-    size = exact.outputs.size
+    size, sampled = exact.outputs.size, isinstance(exact.fluctuations, SampledFluctuations)  # whose bias is not known
     covariance = exact.fluctuations.covariance.reshape(size, size)
     variances = np.linalg.eigvalsh(covariance).clip(0.0)
     squares = np.random.default_rng(0).standard_normal((DRAWS, size)) ** 2 @ variances / size
-    low, high = np.sqrt(np.quantile(squares, ((1 - SHARE) / 2, (1 + SHARE) / 2)))
+    low, high = np.sqrt(between(squares))
     predicted = float(np.sqrt(np.trace(covariance) / size))
     rows, errors, curves = [], [], []
     for width in widths:
@@ -65,16 +66,19 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
             losses.append(real.losses.tolist())
             advance()
         if width in (widths[0], widths[-1]):
-            at = exact.losses_at_width(width)
-            curves.append({"width": width, "losses": losses, **{
-                name: getattr(at, name).tolist() for name in ("mean", "low", "high")}})
+            mean = exact.outputs if sampled else exact.at_width(width).mean
+            drawn = np.array([task.losses(one) for one in gaussian_outputs(mean, covariance / width)])
+            ends = between(drawn)
+            curves.append({"width": width, "losses": losses, "mean": drawn.mean(axis=0).tolist(),
+                           "low": ends[0].tolist(), "high": ends[1].tolist()})
         values, root = np.array(each), width**0.5
         rows.append({"width": width, "predicted": predicted / root,
                      "low": float(low) / root, "high": float(high) / root,
                      "measured": float(np.sqrt(np.mean(values**2))),
                      "inside": float(np.mean((values >= low / root) & (values <= high / root)))})
         errors.append(each)
-    return Band(words, rows, errors, exact.at_width(min(widths)).warning or "", curves)
+    warning = "" if sampled else exact.at_width(min(widths)).warning or ""
+    return Band(words, rows, errors, warning, curves)
 
 
 def band_or_reason(setup: Setup, depth: int, widths: Sequence[int], seeds: range, advance: Callable[[], None]
