@@ -85,6 +85,7 @@ def equations_about(found: Fluctuations, task: tp.Task = TASK, loss: str = "mse"
 def evidence() -> Evidence:
     """The equations hold for what is solved; their derivatives are what real networks show."""
     found = tp.train(NET, TASK, OPT, tp.DepthScaling(), DEPTH).fluctuations
+    assert isinstance(found, Fluctuations)  # of linear networks
     read = equations_about(found)
     expected = [read.at_zero(COVARIANCE.value, t, s) for t, s in ((0, 0), (0, 1), (1, 1))]
     expected.append(read.at_zero(BIAS.value, 1, 1))

@@ -112,6 +112,13 @@ def test_choices_have_no_influences() -> None:
         InfluenceExecution(job.program(), job.sizes(), job.data(), ONE.loss, 64, 0).run()
 
 
+def test_what_does_not_fit_is_refused_before_the_work() -> None:
+    task = tp.Task(np.ones((100, 8, 1)), np.ones((100, 8, 1)))
+    large = tp.Problem(tp.ResNet("tanh"), task, tp.SGD(0.1), tp.DepthScaling(), depth=4096)
+    with pytest.raises(MemoryError, match="fluctuations at depth 4096"):
+        SampledFluctuations(large).covariance
+
+
 def test_real_networks_at_finite_depth_are_refused() -> None:
     with pytest.raises(tp.NotCovered, match="fluctuations: got a run by method='dense'"):
         tp.train(tp.ResNet("tanh"), ONE, tp.SGD(0.3), tp.DepthScaling(), 2, width=8, method="dense").fluctuations

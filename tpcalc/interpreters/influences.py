@@ -30,6 +30,7 @@ from .vectors import numpy_function
 
 INFLUENCES = Registry("influences of coordinates", RULES)
 SLOPE = 1e-5     # in outputs, of central differences of a loss derivative
+TOGETHER = 8     # outputs in one pass back, which takes an array for each of what was made
 NOTHING = 1e-24  # of the square of a vector: what is left of it is rounding
 
 Partials = Sequence[tuple["Traced", Value]]  # what was read, and the derivative in it
@@ -277,5 +278,6 @@ def influence_covariance(program: Program, sizes: Sizes, data: ProgramData, loss
     """
     run = InfluenceExecution(program, sizes, data, loss, samples, seed)
     run.run()
-    found = run.tape.influences(outputs(run.of_kind("scalar")))
+    wanted = outputs(run.of_kind("scalar"))
+    found = np.concatenate([run.tape.influences(wanted[at:at + TOGETHER]) for at in range(0, len(wanted), TOGETHER)])
     return np.asarray(found @ found.T / samples)

@@ -22,7 +22,7 @@ from ..training.problem import Problem
 from .sampled import joint_error
 
 SAMPLES, BATCHES = 8192, 8  # coordinates of a network, and how many of these
-PER_STATEMENT = 5           # vectors that the way back reads
+PER_STATEMENT = 15          # vectors that the way back reads or makes
 
 
 @dataclass(frozen=True, repr=False)
