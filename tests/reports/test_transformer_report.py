@@ -44,7 +44,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 def test_every_file_is_there(written: Written) -> None:
     assert written.status == 0
-    assert {path.stem for path in (written.folder / "figures").iterdir()} == {"networks", "rates"}
+    assert {path.stem for path in (written.folder / "figures").iterdir()} == {"networks", "widths", "rates"}
     names = {path.name for path in written.folder.iterdir()}
     assert {"index.html", "report.tex", "report.json", "references.bib", "outputs.csv", "training.csv", "networks.csv",
             "rates.csv"} <= names

@@ -39,7 +39,7 @@ def _stages(options: TransformerOptions, results: TransformerResults, store: Sto
     numbers, real = options.numbers, {"depths": options.depths, "widths": options.widths, "seed": options.seed}
 
     def draw(found: Any) -> None:
-        for key, figure in figures_of(found, results.limit is not None):
+        for key, figure in figures_of(found, results.limit):
             save(figure, folder / "figures", key)
 
     stage = partial(run_stage, results, store, say, finish=draw)

@@ -77,12 +77,14 @@ class RealTransformers:
     rows: a dictionary a width and depth: width, depth, error (root mean square over outputs and seeds), spread
     (standard deviation of that from one network to the next), z (root mean square over outputs of mean difference over
     its standard error), all None without a limit, and last_loss (of a position, mean over seeds). losses: of the
-    deepest and widest, (steps,), mean over seeds. order, uncertainty: of error ~ n^-order at the greatest depth.
+    deepest and widest, (steps,), mean over seeds. ranges: of the deepest, the narrowest and the widest: width, and
+    losses (seeds, steps) of a position. order, uncertainty: of error ~ n^-order at the greatest depth.
     """
 
     seeds: int
     rows: list[Json]
     losses: list[float]
+    ranges: list[Json]
     order: float | None
     uncertainty: float | None
 
@@ -92,11 +94,15 @@ def train_real(options: TransformerOptions, limit: AttentionTraining | None, pro
     task, rows, errors = options.task, [], []
     advance = counting(progress, len(options.widths) * len(options.depths))
     losses: list[float] = []
+    ranges: dict[int, Json] = {}
     for width in options.widths:
         for depth in options.depths:
             runs = [train(options.net, task, options.opt, options.scale, depth, width, method="dense", seed=seed)
                     for seed in range(options.seed, options.seed + options.seeds)]
-            losses = (np.mean([run.losses for run in runs], axis=0) / task.positions).tolist()
+            each_loss = np.array([run.losses for run in runs]) / task.positions
+            losses = np.mean(each_loss, axis=0).tolist()
+            if width in (options.widths[0], options.widths[-1]):
+                ranges[width] = {"width": width, "losses": each_loss.tolist()}
             row: Json = {"width": width, "depth": depth, "last_loss": losses[-1], "error": None, "spread": None,
                          "z": None}
             if limit is not None:
@@ -109,9 +115,9 @@ def train_real(options: TransformerOptions, limit: AttentionTraining | None, pro
             advance()
     errors = [row["error"] for row in rows if row["depth"] == options.depths[-1]]
     if limit is None or len(errors) < 3:
-        return RealTransformers(options.seeds, rows, losses, None, None)
+        return RealTransformers(options.seeds, rows, losses, [*ranges.values()], None, None)
     slope = fit_order(np.array(options.widths), np.array(errors))
-    return RealTransformers(options.seeds, rows, losses, slope.order, slope.uncertainty)
+    return RealTransformers(options.seeds, rows, losses, [*ranges.values()], slope.order, slope.uncertainty)
 
 
 @dataclass(frozen=True)

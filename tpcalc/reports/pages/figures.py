@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import matplotlib
 import numpy as np
@@ -15,6 +15,7 @@ from ..judged import Classified
 from ..stages import Converged, Networks
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#d55e00", "#009e73", "#666666"  # told apart by color-blind readers too
+RANGES = (BLUE, GREEN)  # of the narrowest and the widest networks
 FORMATS = ("svg", "pdf", "png")
 
 
@@ -116,14 +117,11 @@ def widths_figure(found: Networks) -> Figure:
     panels = 1 if found.band is None else 2
     figure = Figure(figsize=(6.2 if panels == 1 else 9.6, 3.8), layout="constrained")
     ax, *rest = bare_axes(figure, 1, panels)
-    shades = list(zip((0, len(found.rows) - 1)[:len(found.rows)], (BLUE, GREEN)))
-    for i, color in shades:
-        each = np.array(found.losses[i])
-        ax.fill_between(np.arange(each.shape[1]), each.min(axis=0), each.max(axis=0), color=color, alpha=0.25,
-                        linewidth=0, label=f"{found.seeds} networks, $n$ = {found.rows[i]['width']}")
+    few = (0, len(found.rows) - 1)[:len(found.rows)]
+    loss_ranges(ax, [{"width": found.rows[i]["width"], "losses": found.losses[i]} for i in few])
     ax.plot(found.infinite_losses, "--", color=ORANGE, label=r"$n = \infty$")
-    for panel, (curve, (_, color)) in ((panel, one) for panel in rest for one in zip(
-            found.band["curves"] if found.band else (), shades)):
+    for panel, (curve, color) in ((panel, one) for panel in rest for one in zip(
+            found.band["curves"] if found.band else (), RANGES)):
         mean, low, high, each = (np.array(curve[name]) for name in ("mean", "low", "high", "losses"))
         steps = np.arange(len(mean))
         panel.fill_between(steps, low, high, color=color, alpha=0.25, linewidth=0,
@@ -132,11 +130,24 @@ def widths_figure(found: Networks) -> Figure:
         panel.plot(np.broadcast_to(steps, each.shape).ravel(), each.ravel(), ".", color=color, markersize=3)
         panel.set_title(found.band["task"] if found.band else "", fontsize=8)
     for panel in (ax, *rest):
-        panel.set_xlabel("step")
-        panel.xaxis.get_major_locator().set_params(integer=True)
-        panel.legend(frameon=False, fontsize=8)
+        of_steps(panel)
     ax.set_ylabel("mean loss of the batch")
     return figure
+
+
+def loss_ranges(ax: Any, curves: Sequence[Json]) -> None:
+    """What networks of some widths have, from the least to the largest loss at every step; curves: width, and losses
+    (seeds, steps)."""
+    for curve, color in zip(curves, RANGES):
+        each = np.array(curve["losses"])
+        ax.fill_between(np.arange(each.shape[1]), each.min(axis=0), each.max(axis=0), color=color, alpha=0.25,
+                        linewidth=0, label=f"{len(each)} networks, $n$ = {curve['width']}")
+
+
+def of_steps(ax: Any) -> None:
+    ax.set_xlabel("step")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(frameon=False, fontsize=8)
 
 
 def _dots(ax: Any, widths: np.ndarray, errors: list[list[float]]) -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ...ledger.citations import NONLINEAR
 from .document import Block, Code, TableColumn, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section
 from .document import DocumentTable
-from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, power_of_two_ticks
+from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, loss_ranges, of_steps, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
 from .results import FinishedStages, failed, missing_stage, references, reproduce
 from .tables import flag_cell
@@ -139,8 +139,11 @@ def _real(results: TransformerResults) -> list[Block]:
     drawn = [DrawnFigure("networks",
                          "Root mean square difference of the outputs of real transformers from the limit of infinite "
                          "width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
+    limit = "" if results.limit is None else "; dashed, the limit of infinite width and depth"
     return [Paragraph("Transformers with real matrices, trained on the same text, at several widths and depths."),
-            *(drawn if results.limit is not None else []), real_networks_table(results.real)]
+            *(drawn if results.limit is not None else []),
+            DrawnFigure("widths", "The range of the losses of a position, step by step, of the deepest transformers, "
+                        f"the narrowest and the widest{limit}."), real_networks_table(results.real)]
 
 
 def rates_table(found: BestRates) -> DocumentTable:
@@ -186,6 +189,17 @@ def real_networks_figure(found: RealTransformers) -> Figure:
     return figure
 
 
+def widths_figure(found: RealTransformers, limit: AttentionTraining | None) -> Figure:
+    figure = Figure(figsize=(6.2, 3.8), layout="constrained")
+    ax, = bare_axes(figure)
+    loss_ranges(ax, found.ranges)
+    if limit is not None:
+        ax.plot(limit.losses, "--", color=ORANGE, label="infinite width and depth")
+    of_steps(ax)
+    ax.set_ylabel("loss of a position")
+    return figure
+
+
 def rates_figure(found: BestRates) -> Figure:
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
     ax, = bare_axes(figure)
@@ -206,8 +220,9 @@ def rates_figure(found: BestRates) -> Figure:
     return figure
 
 
-def figures_of(stage: Any, has_limit: bool) -> list[tuple[str, Figure]]:
-    """The figures that one stage's numbers are drawn in."""
+def figures_of(stage: Any, limit: AttentionTraining | None) -> list[tuple[str, Figure]]:
+    """The figures that one stage's numbers are drawn in; limit: None without one."""
     if isinstance(stage, RealTransformers):
-        return [("networks", real_networks_figure(stage))] if has_limit else []
+        known = [] if limit is None else [("networks", real_networks_figure(stage))]
+        return [*known, ("widths", widths_figure(stage, limit))]
     return [("rates", rates_figure(stage))] if isinstance(stage, BestRates) else []
