@@ -62,8 +62,8 @@ def test_a_tied_matrix_whose_rate_goes_with_the_depth() -> None:
     family = tpt.plan(gpt, dict(depth=4), recipe="depth-mup")
 
     def trainer(model: Any) -> Any:
-        groups = [{**group, "params": [p], "lr": group["lr"] * ((4 / len(model.h))**0.5 if p is model.lm_head.weight
-                                                               else 1)}
+        tied, factor = model.lm_head.weight, (4 / len(model.h))**0.5
+        groups = [{**group, "params": [p], "lr": group["lr"] * (factor if p is tied else 1)}
                   for group in model._tpcalc_plan.groups(model, lr=1e-3) for p in group["params"]]
         return torch.optim.AdamW(groups)
 
