@@ -27,6 +27,7 @@ from .optimizers.spectral import Spectral as Spectral
 from .programs.apart import gradients_so_far as gradients_so_far
 from .models.attention import softmax_attention as softmax_attention
 from .models.convolution import Convolution as Convolution
+from .models.parallel import ParallelBlock as ParallelBlock
 from .training.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents
 from .programs.language import (Family as Family, HeadSum as HeadSum, LossDerivative as LossDerivative,
                                 MatVec as MatVec, Matrix as Matrix, Mean as Mean, NonlinearOuter as NonlinearOuter,

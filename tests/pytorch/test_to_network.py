@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import tpcalc as tp
 from tpcalc.errors import NotCovered
+from tpcalc.theory import ParallelBlock, softmax_attention
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
@@ -48,6 +50,20 @@ SAME = {  # options of the model, and what the network is
                                scale_power=1, queries_per_key=2)),
     "scaled": (Options(heads=2, keys=2, norm=None, scale=0.3, phi=torch.tanh),
                tp.Transformer(heads=2, head_dim=6, positions=4, norm=None, phi="tanh"))}
+
+
+def beside(mlp: str, ratio: int = 1, shared: int = 1, heads: int = 2) -> dict[str, Any]:
+    return dict(heads=heads, head_dim=WIDTH // heads, positions=4, mlp=None, attention=ParallelBlock(
+        softmax_attention(WIDTH // heads, sp.Rational(1, 2), queries_per_key=shared), mlp, ratio))
+
+
+SAME |= {
+    "gpt-j": (Options(heads=2, keys=2, norm="layer", ratio=2, gains=True, beside="at once", m=0.7),
+              tp.Transformer(**beside("mlp", 2), norm="layer", gains=True)),
+    "cohere": (Options(heads=4, keys=2, norm="layer", mlp="glu", phi=F.silu, beside="in turn"),
+               tp.Transformer(**beside("glu", 1, 2, 4), norm="layer", phi="silu")),
+    "two norms": (Options(heads=2, keys=2, norm="rms", phi=torch.tanh, beside="two norms", keep=0.9),
+                  tp.Transformer(**beside("mlp"), phi="tanh", skip=tp.Skip(keep=0.9)))}
 
 
 def made(options: Any, depth: int = DEPTH) -> Any:
@@ -110,6 +126,24 @@ def test_nano_gpt_and_llama_are_depth_mup() -> None:
         assert tp.classify(0.5, 0.5, found.network).name == "Depth-muP"
         one_coordinate = replace(found.network, heads=None, head_dim=1, queries_per_key=1, mlp_ratio=1, positions=2)
         assert "Wq" in str(tp.kets(tp.program(one_coordinate, tp.SGD(), tp.DepthScaling())))
+
+
+def test_parallel_blocks_as_people_write_them() -> None:
+    """Two norms, of which the perceptron's has a gain of its own, in GPT-NeoX; one in Cohere, whose mean is taken
+    twice."""
+    read_as = tpt.read(changed(parallel), dict(n_layer=3)).to_network()
+    own = "h.*.block.ln2.weight, gain of a norm beside that of attention, which is the network's"
+    assert read_as.network.attention.mlp_ratio == 4 and own in read_as.left_out
+    assert tp.classify(0.5, 0.5, read_as.network).name == "Depth-muP"
+    transformers = pytest.importorskip("transformers")
+    options = dict(vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+                   pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    for name, mlp, of_own in (("GPTNeoX", "mlp", True), ("Cohere", "glu", False), ("Phi", "mlp", False)):
+        config = getattr(transformers, f"{name}Config")(**options)
+        found = tpt.read(lambda: getattr(transformers, f"{name}ForCausalLM")(config), {}).to_network()
+        assert found.network.attention == ParallelBlock(softmax_attention(8, sp.Rational(1, 2)), mlp, 2)
+        assert found.network.norm == "layer" and found.network.gains
+        assert any("gain of a norm beside" in one for one in found.left_out) == of_own
 
 
 @pytest.mark.parametrize("phi, expected", [(torch.relu, "relu"), (F.gelu, "gelu"), (F.silu, "silu"), (torch.abs, "abs"),
@@ -228,6 +262,31 @@ def cut_off(block: Any) -> None:
     block.forward = lambda x: usually(x).clamp(-50, 50)
 
 
+class Subtracted(Parallel):
+    def forward(self, x: Any) -> Any:
+        return x + (self.block.attn(self.block.ln1(x)) - self.block.mlp(self.block.ln2(x)))
+
+
+class Twice(Parallel):
+    """Two perceptrons beside each other."""
+
+    def __init__(self, block: Any) -> None:
+        super().__init__(block)
+        self.other = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Linear(32, 32))
+
+    def forward(self, x: Any) -> Any:
+        return x + self.other(self.block.ln1(x)) + self.block.mlp(self.block.ln2(x))
+
+
+class NormedTogether(Parallel):
+    def forward(self, x: Any) -> Any:
+        return x + self.block.ln2(self.block.attn(self.block.ln1(x)) + self.block.mlp(self.block.ln1(x)))
+
+
+def in_parallel(kind: Any) -> Any:
+    return changed(lambda model: setattr(model, "h", torch.nn.ModuleList(kind(block) for block in model.h)))
+
+
 def over_tokens(x: Any) -> Any:
     return x * torch.rsqrt(x.square().mean(1, keepdim=True))
 
@@ -240,7 +299,9 @@ REFUSED = {  # what to make, and what the refusal names
     "multipliers of layers": (last_is_other("m", 0.5), r"^branch 4 \(add in h.2\): got attention .*last=0.5"),
     "activations of layers": (changed(lambda model: model.h[1].mlp.__setitem__(1, torch.nn.ReLU())),
                               r"^branch 3 \(add in h.1\): got mlp .*phi=relu.* and mlp .*phi=gelu"),
-    "two at once": (changed(parallel), r"^branch \d \(add in h.0\): got .*reads the stream"),
+    "subtracted": (in_parallel(Subtracted), r"^branch 0 .*sub, add in h.0 between a branch"),
+    "two perceptrons": (in_parallel(Twice), r"^branch 0 .*2 products at once"),
+    "both normed": (in_parallel(NormedTogether), r"^branch 0 .*between a branch"),
     "stream within": (in_every_layer(lambda block: setattr(block, "mlp", Gated(32))),
                       r"^branch 1 \(add in h.0\): got a function of the stream and of products"),
     "equal rows": (in_every_layer(lambda block: setattr(block, "mlp", Expanded(32, False))), "^branch 1 .*mlp.w"),
@@ -280,7 +341,7 @@ REFUSED = {  # what to make, and what the refusal names
     "dropped norm": (last_is_other("ln2", torch.nn.Identity()), r"^branch 5 \(add in h.2\): got mlp .*norm=None"),
     "norms of two kinds": (in_every_layer(lambda block: setattr(block, "ln2", torch.nn.RMSNorm(32))),
                            "^make: got attention .*norm=layer.* and mlp .*norm=rms"),
-    "experts": (others.Alternating, r"^branch 1 .*ends in 2 products at once"),
+    "experts": (others.Alternating, r"^branch 1 .*layers.1.1.down .*matrices that are parameters by themselves"),
     "scale of a branch": (others.Mixer, "^blocks.0.gamma1: got branch scale"),
     "two streams": (others.EncoderDecoder, "^make: got a model of 2 residual streams"),
     "half precision": (changed(lambda model: model.bfloat16()), "^make: got a model in torch.bfloat16")}

@@ -104,13 +104,18 @@ class Residual(Network):
     def narrow(self) -> Self:
         return self if self.mlp_ratio == 1 else replace(self, mlp_ratio=1)
 
+    @property
+    def hidden_ratio(self) -> int:
+        """The hidden width over that of the stream."""
+        return self.mlp_ratio
+
     @cached_property
     def parts(self) -> dict[str, str]:
         """{part: matrix} of a wide hidden layer's matrices: those that the narrow network has, and this one has not."""
-        if self.mlp_ratio == 1:
+        if self.hidden_ratio == 1:
             return {}
         return {f"{name}_{k}": name for name in self.narrow.families_of_matrices
-                if name not in self.families_of_matrices for k in range(1, self.mlp_ratio + 1)}
+                if name not in self.families_of_matrices for k in range(1, self.hidden_ratio + 1)}
 
     def whole(self, name: str) -> str:
         return self.parts.get(name, name)

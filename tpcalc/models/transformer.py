@@ -17,6 +17,7 @@ from ..programs.indices import l, p
 from ..programs.language import Family, Vector
 from .network import Layer
 from .networks import ResNet, Residual
+from .parallel import ParallelBlock
 from ..data.sequences import Sequences
 
 SCALES = (sp.Rational(1, 2), sp.Integer(1))
@@ -138,6 +139,17 @@ class Transformer(Residual):
     @property
     def width(self) -> int | None:
         return None if self.heads is None else self.heads * self.head_dim
+
+    @property
+    def narrow(self) -> Transformer:
+        one = super().narrow
+        if not isinstance(one.attention, ParallelBlock) or one.attention.narrow is one.attention:
+            return one
+        return replace(one, attention=one.attention.narrow)
+
+    @property
+    def hidden_ratio(self) -> int:
+        return self.attention.mlp_ratio if isinstance(self.attention, ParallelBlock) else self.mlp_ratio
 
     def require_width(self, width: int) -> None:
         super().require_width(width)

@@ -17,7 +17,9 @@ Arrays = Mapping[str, np.ndarray]
 @dataclass(frozen=True)
 class Options:
     """norm: None, "rms", "layer"; position: "pre", "output", "sandwich", "post"; attention: heads, 0 for none; keys:
-    heads of keys; mlp: "mlp", "glu", "pre", "preactivated" or "" for none; m, keep: what multiplies branch, stream."""
+    heads of keys; mlp: "mlp", "glu", "pre", "preactivated" or "" for none; m, keep: what multiplies branch, stream;
+    beside: attention and the perceptron read the stream at one point, "at once" behind one norm, "in turn" behind one
+    and added one after the other, or behind "two norms"."""
 
     norm: str | None = None
     position: str = "pre"
@@ -34,6 +36,7 @@ class Options:
     ratio: int = 1
     m: float = 1.0
     keep: float = 1.0
+    beside: str = ""
 
 
 class Norm(nn.Module):
@@ -101,10 +104,28 @@ class Around(nn.Module):
         return self.behind(self.given.keep * x + self.given.m * self.after(self.branch(self.before(x))))
 
 
+class Beside(nn.Module):
+    """Attention and a perceptron that read the stream together."""
+
+    def __init__(self, n: int, given: Options) -> None:
+        super().__init__()
+        self.given, self.attention, self.mlp = given, Attention(n, given), Perceptron(n, given)
+        self.norms = nn.ModuleList(Norm(n, given) for _ in range(1 + (given.beside == "two norms")))
+
+    def forward(self, x: Tensor) -> Tensor:
+        read = [norm(x) for norm in self.norms]
+        a, b, x = self.given.m * self.attention(read[0]), self.given.m * self.mlp(read[-1]), self.given.keep * x
+        return x + b + a if self.given.beside == "in turn" else x + (a + b)
+
+
 class Model(nn.Module):
     def __init__(self, depth: int, n: int, inputs: int, outputs: int, given: Options) -> None:
         super().__init__()
         self.read_in, self.out = nn.Linear(inputs, n, bias=False), nn.Linear(n, outputs, bias=False)
+        if given.beside:
+            self.layers = nn.ModuleList(nn.ModuleList([Beside(n, given)]) for _ in range(depth))
+            self.double()
+            return
         kinds = [*([Attention] if given.heads else []), *([Perceptron] if given.mlp else [])]
         self.layers = nn.ModuleList(nn.ModuleList(Around(n, given, kind(n, given)) for kind in kinds)
                                     for _ in range(depth))
@@ -125,10 +146,10 @@ def take(model: nn.Module, found: Any, weights: Arrays, eps: float) -> None:
     rows: dict[str, list[np.ndarray]] = {}
     for name in sorted(found.matrices, key=lambda one: "qkvo".find(one[1:]) if len(one) > 1 else 0):
         for layer in range(found.depth):
-            whole = whole_matrix(weights, name, layer, last, getattr(net, "mlp_ratio", 1))
+            whole = whole_matrix(weights, name, layer, last, net.hidden_ratio)
             if name in ("Wk", "Wv"):
-                whole = whole.reshape(-1, net.queries_per_key, net.head_dim, whole.shape[1])[:, 0].reshape(
-                    -1, whole.shape[1])
+                shared = getattr(net.attention, "attention", net).queries_per_key
+                whole = whole.reshape(-1, shared, net.head_dim, whole.shape[1])[:, 0].reshape(-1, whole.shape[1])
             whole = whole * (eps if name in last else 1.0) / found.multipliers.get(name, 1.0)
             rows.setdefault(found.matrices[name].replace("*", str(layer), 1), []).append(whole)
     with torch.no_grad():

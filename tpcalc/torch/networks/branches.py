@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose, prod
-from typing import Mapping
+from typing import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from ...errors import NotCovered
 from .functions import NORM_VALUES, Phi, activation_between
@@ -22,14 +23,16 @@ from ..reading.stream import StreamBranch
 from ..reading.tape import Op
 
 MULTIPLIED = "branch"  # what is multiplied, where a norm stands behind the last matrix
+LAST = {"mlp": "W2", "glu": "W3"}  # of perceptrons beside attention
+OTHER_GAIN = "gain of a norm beside that of attention, which is the network's"
 FULL = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class BlockRead:
-    """A branch as a block. kind: "attention", "mlp", "glu" or "preactivated", with options; norm, position, gains,
-    keep: what is around it, as ``tp.ResNet`` names it; multipliers: {matrix: what multiplies its product}; matrices:
-    {matrix of the network: parameter}; left_out: {parameter or operation: what it is}."""
+    """A branch as a block. kind: "attention", "mlp", "glu", "preactivated" or "parallel", with options; norm, position,
+    gains, keep: what is around it, as ``tp.ResNet`` names it; multipliers: {matrix: what multiplies its product};
+    matrices: {matrix of the network: parameter}; left_out: {parameter or operation: what it is}."""
 
     kind: str
     options: tuple[tuple[str, object], ...]
@@ -53,12 +56,12 @@ class BlockRead:
 
 
 class BranchReader:
-    """Reads one branch of a stream. x: number of the stream's tensor that it reads; y: of that which the next branch,
-    or what stands behind, reads."""
+    """Reads one branch of a stream, or two that read it at one point. x: number of the stream's tensor that they read;
+    y: of that which the next branch, or what stands behind, reads."""
 
-    def __init__(self, network: RecordedNetwork, roles: Mapping[str, Role], branch: StreamBranch, x: int,
+    def __init__(self, network: RecordedNetwork, roles: Mapping[str, Role], branches: Sequence[StreamBranch], x: int,
                  y: int) -> None:
-        self.network, self.branch, self.x, self.y = network, branch, x, y
+        self.network, self.branches, self.x, self.y = network, branches, x, y
         self.products = BranchProducts(network, roles, x, self._refused)
         self.segment = partial(Segment, network, roles)
         self.segments: list[Segment] = []
@@ -69,11 +72,27 @@ class BranchReader:
 
     def read(self) -> BlockRead:
         """The block; raises ``NotCovered`` for what no block of a network is, naming operation and module."""
-        products = self.products.behind(self.branch.end)
-        if len(products) != 1:
-            raise self._refused(f"a branch that ends in {len(products)} products at once", "one matrix at its end")
-        last = products[0]
-        keep, factor, after, position = self._added(last.output)
+        lasts = {op.index: op for branch in self.branches for op in self.products.behind(branch.end)}
+        attending = sorted(lasts.values(), key=lambda op: not self._weights(op))
+        if len(lasts) != 1 and [bool(self._weights(op)) for op in attending] != [True, False]:
+            raise self._refused(f"a branch that ends in {len(lasts)} products at once", "one matrix at its end, or "
+                                "attention and a perceptron beside each other")
+        keep, factors, after, position = self._added([op.output for op in attending])
+        parts = [self._part(last) for last in attending]
+        before, inside = parts[0]
+        multiplied = MULTIPLIED if after and position == "output" else "last"
+        multipliers = {**inside.multipliers, multiplied: factors[0]}
+        if len(parts) == 2:
+            inside = self._beside(parts)
+            multipliers = {**inside.multipliers, "Wo": factors[0], LAST[parts[1][1].kind]: factors[1]}
+        norm, where = self._position(before, after, position)
+        gains, beside = self._gains(before, after, len(parts) == 2)
+        return BlockRead(inside.kind, tuple(sorted(inside.options.items())), norm, where, gains, keep, multipliers,
+                         {name: self.products.matrix(op).parameter for name, op in inside.products.items()},
+                         {**inside.left_out, **self._left_out(inside.products), **beside})
+
+    def _part(self, last: Op) -> tuple[str | None, BlockInside]:
+        """The norm in front of what ends in one matrix, and what that is."""
         inside = self._inside(last)
         made, kind, options = inside.products, inside.kind, dict(inside.options)
         first = [made.get("W1", last)] if kind == "mlp" else [op for op in made.values() if op is not last]
@@ -82,60 +101,88 @@ class BranchReader:
             if kind != "mlp" or len(made) > 1 and options["phi"] != phi:
                 raise self._refused(f"an activation {phi} in front of its first matrices", "none there")
             kind, options["phi"] = "preactivated", phi
-        norm, where = self._position(before, after, position)
-        gains = self._gains(before, after)
-        multiplied = MULTIPLIED if after and position == "output" else "last"
-        return BlockRead(kind, tuple(sorted(options.items())), norm, where, gains, keep,
-                         {**inside.multipliers, multiplied: factor},
-                         {name: self.products.matrix(op).parameter for name, op in made.items()},
-                         {**inside.left_out, **self._left_out(made)})
+        return before, replace(inside, kind=kind, options=options)
 
-    def _inside(self, last: Op) -> BlockInside:
-        """What stands between the stream and the last matrix."""
+    def _beside(self, parts: Sequence[tuple[str | None, BlockInside]]) -> BlockInside:
+        """Attention and a perceptron that read the stream behind one norm, or two of one kind."""
+        (norm, attention), (other, mlp) = parts
+        if norm != other or mlp.kind not in LAST or len(mlp.products) != int(LAST[mlp.kind][1]):
+            raise self._refused(f"attention behind a norm {norm} beside {mlp.kind} of {len(mlp.products)} matrices "
+                                f"behind {other}", "an mlp of 2 matrices or a glu, behind a norm of the same kind")
+        own = {**mlp.products, LAST[mlp.kind]: mlp.products["last"]}
+        made = {**attention.products, "Wo": attention.products["last"], **own}
+        return BlockInside("parallel", {**attention.options, **mlp.options, "mlp": mlp.kind},
+                           {name: op for name, op in made.items() if name != "last"},
+                           {**attention.multipliers, **mlp.multipliers}, {**attention.left_out, **mlp.left_out})
+
+    def _weights(self, last: Op) -> list[Op]:
+        """What makes weights of attention between the stream and a last matrix."""
         into = self.products.input(last)
         ops = [self.network.tape.ops[i] for i in self.network.graph.cone(
             into, {self.x, *(op.output for op in self.products.behind(into))})]
-        weights = [op for op in ops if op.name in ATTENTIONS or "softmax" in op.name]
+        return [op for op in ops if op.name in ATTENTIONS or "softmax" in op.name]
+
+    def _inside(self, last: Op) -> BlockInside:
+        """What stands between the stream and the last matrix."""
+        weights = self._weights(last)
         if len(weights) != 1:
             return read_perceptron(self.products, self._piece, last, self.width)
         return AttentionReader(self.products, last, weights[0]).read()
 
     def _refused(self, got: str, expected: str) -> NotCovered:
-        return NotCovered(f"branch {self.branch.index} ({self.branch.add.place}): got {got}; expected {expected}, as "
-                          "blocks of networks have it")
+        first = self.branches[0]
+        return NotCovered(f"branch {first.index} ({first.add.place}): got {got}; expected {expected}, as blocks of "
+                          "networks have it")
 
     def _piece(self, starts: list[int], end: int) -> Segment:
         self.segments.append(self.segment(starts, end))
         return self.segments[-1]
 
-    def _added(self, last: int) -> tuple[float, float, str | None, str]:
-        """What multiplies the stream and the last product where they are added, and the norm behind the product, or
+    def _added(self, lasts: list[int]) -> tuple[float, tuple[float, ...], str | None, str]:
+        """What multiplies the stream and last products where they are added, and the norm behind the product, or
         behind both."""
-        joined = self._piece([self.x, last], self.y)
-        shapes = [self.network.tape.shape(number) for number in (last, self.x)]
-        if prod(shapes[0]) != prod(shapes[1]):
+        joined = self._piece([self.x, *lasts], self.y)
+        shape = self.network.tape.shape
+        if any(prod(shape(last)) != prod(shape(self.x)) for last in lasts):
             raise self._refused("a branch of another shape than the stream", "one for every coordinate of it")
         for large in (False, True):  # of the stream, beside a branch that is large
-            found, cut = (self._sum(joined, last, large, tails) for tails in (False, True))
-            if found and cut and found[2:] == cut[2:] and all(map(partial(isclose, rel_tol=CLOSE), found[:2], cut[:2])):
+            found, cut = (self._sum(joined, lasts, large, tails) for tails in (False, True))
+            if found and cut and found[2:] == cut[2:] and all(map(
+                    partial(isclose, rel_tol=CLOSE), (found[0], *found[1]), (cut[0], *cut[1]))):
                 return found
         raise self._refused(f"{joined} between a branch, the stream and what follows", "x + b, times numbers, or a "
                             "norm of b or of the sum")
 
-    def _sum(self, joined: Segment, last: int, large: bool, tails: bool) -> tuple[float, float, str | None, str] | None:
+    def _sum(self, joined: Segment, lasts: list[int], large: bool, tails: bool
+             ) -> tuple[float, tuple[float, ...], str | None, str] | None:
         """What ``_added`` returns, by drawn values; None where they are something else."""
         x = joined.draw(self.x, 1, large, tails)
-        b = joined.draw(last, 2, tails=tails).reshape(x.shape)
+        if len(lasts) > 1:
+            return self._plain_sum(joined, x, [joined.draw(last, 2 + i, tails=tails) for i, last in enumerate(lasts)])
+        b = joined.draw(lasts[0], 2, tails=tails).reshape(x.shape)
         both, other = joined(x, b).reshape(x.shape), joined(x, -b).reshape(x.shape)
         alone, added = (both + other) / 2, (both - other) / 2  # for norms are odd
         keep = factor_between(x, alone)
         for norm, normed in NORM_VALUES.items():
             factor = factor_between(normed(b), added)
             if keep and factor is not None and factor > 0:
-                return keep, factor, norm, "output" if norm else "pre"
+                return keep, (factor,), norm, "output" if norm else "pre"
             if large and norm is not None and same(both, normed(x + b)):
-                return 1.0, 1.0, norm, "post"
+                return 1.0, (1.0,), norm, "post"
         return None
+
+    def _plain_sum(self, joined: Segment, x: Tensor, added: list[Tensor]
+                   ) -> tuple[float, tuple[float, ...], str | None, str] | None:
+        """The same of several products without norms behind them."""
+        zeros = [0 * b for b in added]
+        alone = joined(x, *zeros).reshape(x.shape)
+        keep = factor_between(x, alone)
+        factors = [factor_between(b, joined(0 * x, *zeros[:i], b, *zeros[i + 1:])) for i, b in enumerate(added)]
+        if not keep or any(factor is None or factor <= 0 for factor in factors):
+            return None
+        known = tuple(factor for factor in factors if factor is not None)
+        expected = keep * x + sum(factor * b.reshape(x.shape) for factor, b in zip(known, added))
+        return (keep, known, None, "pre") if same(joined(x, *added), expected) else None
 
     def _before(self, products: list[Op]) -> tuple[str | None, Phi]:
         """The norm of the stream that first matrices read, and an activation behind it."""
@@ -164,8 +211,9 @@ class BranchReader:
             raise self._refused(f"norms {before} in front and {after} behind", "norms of one kind around a branch")
         return before, "sandwich"
 
-    def _gains(self, before: str | None, after: str | None) -> bool:
-        """Are norms of what is read and of what is added followed by gains, one of each coordinate?"""
+    def _gains(self, before: str | None, after: str | None, beside: bool) -> tuple[bool, dict[str, str]]:
+        """Are norms of what is read and of what is added followed by gains, one of each coordinate? And gains that are
+        left out: beside attention a perceptron may have a norm of its own."""
         front = [one.gains for one in self.segments if one.starts == (self.x,)]
         joined = [one.gains for one in self.segments if one.end == self.y and one.starts != (self.x,)]
         gains = [*(front if before else []), *(joined if after else [])]
@@ -173,12 +221,12 @@ class BranchReader:
             if len(self.network.uses_of(use.parameter)) > 1:
                 raise self._refused(f"{use.parameter}, which is the gain of several norms", "gains of their own")
         sizes = {prod(self.network.tape.shapes[use.parameter]) for own in gains for use in own}
-        of_norm = {tuple(use.parameter for use in own) for own in front}
-        if len(set(map(len, gains))) > 1 or any(len(own) > 1 for own in gains) or len(of_norm) > 1 or sizes - {
+        of_norm = list(dict.fromkeys(tuple(use.parameter for use in own) for own in front))
+        if len(set(map(len, gains))) > 1 or any(len(own) > 1 for own in gains) or len(of_norm) > 1 + beside or sizes - {
                 self.width}:
             raise self._refused("gains of some of its norms, or several, or of several coordinates together",
                                 "one gain of each coordinate behind every norm, or none")
-        return bool(sizes)
+        return bool(sizes), {name: OTHER_GAIN for own in of_norm[1:] for name in own}
 
     def _left_out(self, made: Mapping[str, Op]) -> dict[str, str]:
         """Biases of products and of what stands between them."""

@@ -11,6 +11,8 @@ from typing import Callable, Mapping
 from ..._shown import Short
 from ...errors import NotCovered
 from ...models import ResNet, Transformer
+from ...models.attention import SoftmaxAttention
+from ...models.parallel import ParallelBlock
 from ...models.skips import Skip
 from ...programs.blocks import preactivated
 from .branches import MULTIPLIED, BlockRead, BranchReader
@@ -19,7 +21,7 @@ from ..reading.network import NOWHERE, RecordedNetwork
 from .outside import after_stream, before_stream
 from ..reading.roles import Role
 from .segments import CLOSE
-from ..reading.stream import ResidualStream
+from ..reading.stream import ResidualStream, StreamBranch
 
 Starred = Callable[[str], str]
 ROUNDED = 1e-7  # relative, of numbers in float32
@@ -61,10 +63,11 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
         raise NotCovered(f"{stopped[0].place}: got numbers whose gradients stop there; expected functions whose "
                          "derivatives are their own, as those of networks")
     stream = _one_stream(recorded, inside)
-    at = [*(branch.reads[0] for branch in stream.branches), stream.last + 1]
+    groups = _groups(stream)
+    at = [*(group[0].reads[0] for group in groups), stream.last + 1]
     _require_read_at_its_end(recorded, stream, at[0])
-    blocks = [BranchReader(recorded, roles, branch, stream.path.values[before], stream.path.values[after]).read()
-              for branch, before, after in zip(stream.branches, at, at[1:])]
+    blocks = [BranchReader(recorded, roles, group, stream.path.values[before], stream.path.values[after]).read()
+              for group, before, after in zip(groups, at, at[1:])]
     kinds = [block.kind for block in blocks]
     size = 2 if "attention" in kinds and set(kinds) != {"attention"} else 1
     if len(blocks) % size:
@@ -72,13 +75,14 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
     layer = blocks[:size]
     for number, block in enumerate(blocks):
         if not block.is_like(layer[number % size]):
-            raise NotCovered(f"branch {number} ({stream.branches[number].add.place}): got {block}, and "
+            raise NotCovered(f"branch {number} ({groups[number][0].add.place}): got {block}, and "
                              f"{layer[number % size]} in branch {number % size}; expected layers that are alike")
     width = recorded.tape.shape(stream.path.values[at[0]])[-1]
     phi, beside = after_stream(recorded, roles, stream)
-    if "attention" in kinds and phi != "linear":
+    attends = not {"attention", "parallel"}.isdisjoint(kinds)
+    if attends and phi != "linear":
         beside.insert(0, f"{phi} behind the stream")
-    network = _transformer(layer, width) if "attention" in kinds else _resnet(layer[0], phi)
+    network = _transformer(layer, width) if attends else _resnet(layer[0], phi)
     names: dict[str, dict[str, None]] = defaultdict(dict)
     left: dict[str, None] = {}
     for number, block in enumerate(blocks):
@@ -104,14 +108,33 @@ def _one_stream(recorded: RecordedNetwork, inside: set[int]) -> ResidualStream:
         raise NotCovered(f"make: got a model of {len(recorded.streams)} residual streams with "
                          f"{len(stream.branches)} branches on the first; expected one with branches")
     for branch in stream.branches:
-        after = stream.branches[branch.index - 1].where if branch.index else -1
+        before = stream.branches[branch.index - 1] if branch.index else None
+        if before and branch.index in inside and _is_beside(before, branch):
+            continue
         got = ("one that is no layer" if branch.index not in inside else
                "one that reads the stream at several places" if len(branch.reads) != 1 else
-               "one that reads the stream where the branch before is not added yet" if branch.reads[0] <= after else "")
+               "one that reads the stream where the branch before is not added yet"
+               if before and branch.reads[0] <= before.where else "")
         if got or branch.reads[0] > branch.where:
             raise NotCovered(f"branch {branch.index} ({branch.add.place}): got {got}; expected branches one after the "
                              "other")
     return stream
+
+
+def _is_beside(before: StreamBranch, branch: StreamBranch) -> bool:
+    """Does a branch read the stream where the one before does, or what that one makes of it, as its norm?"""
+    return branch.reads in (before.reads, ()) and branch.where > before.where
+
+
+def _groups(stream: ResidualStream) -> list[list[StreamBranch]]:
+    """Branches that read the stream at one point, before any of them is added, together."""
+    groups: list[list[StreamBranch]] = []
+    for branch in stream.branches:
+        if groups and _is_beside(groups[-1][0], branch):
+            groups[-1].append(branch)
+        else:
+            groups.append([branch])
+    return groups
 
 
 def _require_read_at_its_end(recorded: RecordedNetwork, stream: ResidualStream, start: int) -> None:
@@ -157,6 +180,8 @@ def _resnet(block: BlockRead, readout: Phi) -> ResNet:
 
 def _transformer(layer: list[BlockRead], width: int) -> Transformer:
     attention, *second = layer
+    if attention.kind == "parallel":
+        return _parallel(attention, width)
     if attention.kind != "attention" or second and second[0].kind not in ("mlp", "glu"):
         raise NotCovered(f"make: got layers of {', '.join(block.kind for block in layer)}; expected attention, and an "
                          "mlp or a glu after it")
@@ -174,6 +199,18 @@ def _transformer(layer: list[BlockRead], width: int) -> Transformer:
         raise NotCovered(f"make: got perceptrons of {own['matrices']} matrices beside attention; expected 2")
     mlp = {"mlp": second[0].kind, "phi": own["phi"], "mlp_ratio": _whole(own["ratio"])} if second else {"mlp": None}
     return Transformer(**options, **mlp, **around)  # type: ignore[arg-type]
+
+
+def _parallel(block: BlockRead, width: int) -> Transformer:
+    options = dict(block.options)
+    own = {name: options[name] for name in ("head_dim", "scale_power", "causal", "qk_norm", "queries_per_key")}
+    attention = SoftmaxAttention(**own)  # type: ignore[arg-type]
+    both = ParallelBlock(attention, str(options["mlp"]), _whole(options["ratio"]))
+    if options["inner"] == width:
+        own["heads"] = width // attention.head_dim
+    own = {name: own[name] for name in ("heads", "head_dim", "causal") if name in own}
+    return Transformer(**own, positions=options["positions"], mlp=None,  # type: ignore[arg-type]
+                       phi=options["phi"], attention=both, **_around(block))  # type: ignore[arg-type]
 
 
 def _own(network: ResNet | Transformer, block: BlockRead, name: str) -> str:

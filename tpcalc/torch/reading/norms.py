@@ -60,15 +60,16 @@ def _written_out(graph: Graph, op: Op) -> Norm | None:
         if reduced or maker is not None and maker.name == "expand":
             found = _eps_of_mean(graph, r, x)
             if found is not None:
-                eps, reduction = found
+                eps, reduction, x = found
                 own = graph.tape.shape(reduction.inputs[0])
                 count = prod(own) / max(1, prod(graph.tape.shape(reduction.output)))
                 return Norm(op, x, eps, result=count**-0.5 if reduction.name in LENGTHS else 1.0)
     return None
 
 
-def _eps_of_mean(graph: Graph, r: int, x: int) -> tuple[float, Op] | None:
-    """The eps with which r is made of a mean or norm of x, and what takes it; None where it is not made of one."""
+def _eps_of_mean(graph: Graph, r: int, x: int) -> tuple[float, Op, int] | None:
+    """The eps with which r is made of a mean or norm of x, what takes it, and of what; None where it is not made of
+    one. Where x is made twice, it is of what x is made of."""
     same, number = {x}, x
     for _ in range(4):
         op = graph.tape.maker(number)
@@ -76,14 +77,16 @@ def _eps_of_mean(graph: Graph, r: int, x: int) -> tuple[float, Op] | None:
             break
         number = op.inputs[0]
         same.add(number)
-    eps, seen = 0.0, set()
+    eps, seen, made = 0.0, set(), graph.tape.maker(x)
     front: list[tuple[int, Op | None]] = [(r, None)]
     for _ in range(FURTHEST):
         behind: list[tuple[int, Op | None]] = []
         for number, reduction in front:
-            if reduction is not None and number in same:
-                return eps, reduction
             op = graph.tape.maker(number)
+            if reduction is not None and number in same:
+                return eps, reduction, x
+            if reduction is not None and op and made and _is_again(op, made):
+                return eps, reduction, op.inputs[0]
             if number in seen or op is None or op.name not in INSIDE:
                 continue
             seen.add(number)
@@ -95,3 +98,8 @@ def _eps_of_mean(graph: Graph, r: int, x: int) -> tuple[float, Op] | None:
             behind += [(one, taken) for one in graph.activations(op)]
         front = behind
     return None
+
+
+def _is_again(one: Op, other: Op) -> bool:
+    """Is it the same operation on the same tensors, as where x less its mean is written twice?"""
+    return (one.name, one.inputs, one.arguments) == (other.name, other.inputs, other.arguments)
