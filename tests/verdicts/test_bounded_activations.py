@@ -165,6 +165,15 @@ def test_outputs_that_a_saturated_activation_holds_back_still_move(alpha: sp.Exp
     assert 0.1 < np.log(far / near) / np.log(8) < v.exponents["change of f"]
 
 
+def test_outputs_that_the_first_update_moves_by_order_one_are_moved() -> None:
+    """At (5/4, -1/4) the first update of linear blocks of two matrices moves f by order one; the second one explodes."""
+    scale = tp.DepthScaling(5 * QUARTER, -QUARTER)
+    v = tp.classify(scale, tp.ResNet(block="mlp"))
+    assert v.nontrivial is True and v.exponents["change of f"] == 0 and v.output_stable is False
+    near, far = (after_a_step((lambda h: h, np.ones_like), scale, depth, two=True)[0] for depth in (16, 128))
+    assert far > 0.9 * near > 0.1
+
+
 @pytest.mark.parametrize("alpha, stable", [(1, True), (3 * QUARTER, None)])
 def test_an_oscillation_of_what_an_update_makes_large_has_no_mean(alpha: sp.Expr, stable: bool | None) -> None:
     """Far out tanh goes to a sign, which keeps what an update adds, and sin goes on: a mean over it vanishes. It was

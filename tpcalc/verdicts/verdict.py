@@ -87,7 +87,8 @@ class Verdict(Short, Aligned):
     """What a depth scaling does, for networks trained by one-homogeneous faithful updates.
 
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
-    output_stable asks for x and f only; nontrivial: outputs that diverge from a stable start are. diversity_exponent:
+    output_stable asks for x and f only; nontrivial: outputs that an update moves from a stable start are, also where
+    training is not stable. diversity_exponent:
     Definition 5.6, at t >= 1 and generic layer. layerwise_linear: Definition G.1, for a smooth activation in place of a
     linear one, which is always linear.
     matrices: what the updates of each matrix, and each trained vector, of a block do by themselves, by name
@@ -223,9 +224,10 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
     grows = least("dh", sp.Rational(0)) if e.dh > 0 else False
     stable = None if undecided and grows is False else False if outputs is False or grows else None if (
         grows is None or outputs is None) else True
-    diverges = bool(starts and e.df > 0)
-    nontrivial = True if diverges and known.f_at_first.at(point) > 0 else (
-        least("df", sp.Integer(0)) if outputs or diverges else None)
+    moves = bool(starts and e.df >= 0)
+    first, first_x = (exponent.at(point) for exponent in (known.f_at_first, known.at_first))
+    nontrivial = True if moves and (first > 0 or first == first_x == 0) else (
+        least("df", sp.Integer(0)) if outputs or moves else None)
     faithful_init = bool(e.h_init == 0)
     faithful = None if stable is None else bool(stable and max(e.h_init, e.dh) == 0)
     learning = None if undecided else False if not outputs or grows or e.dh < 0 else least("dh", sp.Integer(0))
@@ -266,7 +268,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         + ("; exponents grow with every step" if exponents.grows else "")
         + (", which the activation may hold back, so that x and f are undecided" if undecided else
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
-        _undefined("nontrivial", nontrivial, outputs or diverges) or
+        _undefined("nontrivial", nontrivial, outputs or moves) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
         f"faithful: h is {said['h_init']} at initialization ({_word(faithful_init, 'yes', 'no')})" + (
             f" and {'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in "
