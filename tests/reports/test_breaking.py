@@ -51,6 +51,14 @@ def test_every_line_fits_and_nothing_is_lost(name: str) -> None:
     assert broken >= 1  # so that there was something to break
 
 
+def test_conditions_and_short_brackets_stay_whole() -> None:
+    a, b = "a" * 20, "b" * 20
+    lines = breaking.rows(rf"y &= {a} + {b}, \quad p = 0, \ldots, P - 1", 30)
+    assert lines[1:] == [rf"& \qquad {{}} + {b},", r"& \qquad p = 0, \ldots, P - 1"]
+    lines = breaking.rows(rf"y &= {a} \left(1 - c\right) \sum_{{k}} {b}", 40)
+    assert lines == [rf"y &= {a} \left(1 - c\right)", rf"& \qquad {{}} \times \sum_{{k}} {b}"]
+
+
 @given(st.lists(st.text(ascii_lowercase, min_size=1, max_size=30), min_size=1, max_size=8), st.data())
 def test_sums_are_broken_where_they_must_be(names: list[str], data: st.DataObject) -> None:
     signs = [data.draw(st.sampled_from([" + ", " - "])) for _ in names[1:]]
@@ -130,5 +138,6 @@ def test_derivations_are_chains_of_equalities() -> None:
     assert [int(n) for text in words for n in re.findall(r"\((\d+)\)", text)] == numbers
     for step in found.steps:  # each is in its chain, and its rule is explained once
         assert any(step["latex"].partition(" &= ")[2] in latex for latex in formulas)
-        assert sum(f"**{step['rule']}**: {step['reason']} [{step['source']}]" in text for text in words) == 1
+        source = step["source"].replace(" [", ", `").replace("]", "`")
+        assert sum(f"**{step['rule']}**: {step['reason']} ({source})" in text for text in words) == 1
     assert len(formulas) < len(found.steps)

@@ -139,9 +139,31 @@ def test_momentum_and_decay_are_the_librarys(capsys: pytest.CaptureFixture[str])
     assert "--momentum: got 9/10 with --optimizer signsgd" in capsys.readouterr().err
 
 
+def test_steps_are_numbered_through(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of kets, and those of their limit behind them; sources have their keys without brackets of their own."""
+    line = "--phi tanh --alpha 1/2 --gamma 1/2"
+    steps = json.loads(printed(capsys, f"{line} --json"))["steps"]
+    assert [one["number"] for one in steps] == list(range(1, len(steps) + 1)) and len(steps) > 25
+    text = printed(capsys, f"{line} --derivation --latex")
+    assert text.count(r"\overset{(1)}{=}") == 1 and r"(Tensor Programs VI, appendix F, \texttt{" in text
+    assert r"\frac{\frac" not in text and r"\sum_{s=0}^{t} \frac{1}{\sqrt{L}} \frac{\partial" in text
+
+
+def test_regions_name_streams_as_kets(capsys: pytest.CaptureFixture[str]) -> None:
+    text = parts(capsys, "--phi tanh")[PARTS[3]]["latex"]
+    assert r"\text{no limit: updates add up in the stream $| x \rangle$ like }" in text and "|x>" not in text
+
+
+def test_momentum_says_where_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Equations of what optimizers remember are solvable with the list beside them."""
+    text = printed(capsys, "--phi tanh --alpha 1/2 --gamma 1/2 --momentum 0.9 --latex")
+    assert "stand in $W$ at step $t$; at step $0$ they are $1$ and $0$" in text
+    assert r"stand in $\mathrm{m}W$ at step $t$; what no equation says of step $0$ is $0$" in text
+
+
 def test_every_letter_of_a_formula_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """In the list behind the formula, or of a formula before, or on the left of an equation."""
-    for line in ("", "--phi tanh --block mlp", "--phi relu --optimizer adam"):
+    for line in ("", "--phi tanh --block mlp", "--phi relu --optimizer adam", "--phi tanh --momentum 0.9"):
         text = printed(capsys, f"{line} --latex")
         bodies = re.findall(r"\\begin\{aligned\}(.*?)\\end\{aligned\}", text, re.S)
         lists = "\n".join(re.findall(r"^Here .*$", text, re.M))

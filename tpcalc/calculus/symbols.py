@@ -86,8 +86,10 @@ def _members(setting: Setting, met: list[sp.Basic]) -> Iterator[Meaning]:
         steps = (setting.time,), (setting.time, setting.past)
         remembered = [family(matrix)[at] for family, at in zip((initial_weight_factor_of, update_response_of), steps)]
         if factors := tuple(latex(one) for one in remembered if one.name in names):
+            starts = ("at step $0$ they are $1$ and $0$" if any(matrix.same_family(m) for m in program.matrices)
+                      else "what no equation says of step $0$ is $0$")
             yield factors, (f"the factors with which the initial matrix and the outer products of step "
-                            f"${setting.past}$ stand in ${latex(matrix.at())}$ at step ${setting.time}$")
+                            f"${setting.past}$ stand in ${latex(matrix.at())}$ at step ${setting.time}$; {starts}")
     forward = {v.name: v.at() for v in setting.families}
     named = [name for name in forward if name in names and _is_gradient(forward, name)]
     if gradients := [forward[name] for name in named]:

@@ -15,7 +15,7 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
 CHARACTERS = {code: character for character, code in SPECIAL.items()}
 
 
-WORD = re.compile(r"\\[A-Za-z]+(?:\{[A-Za-z]+\})?|(?<![A-Za-z])(?:[a-z]{2,}|[A-Z][a-z]+)(?![A-Za-z])")
+WORD = re.compile(r"\\[A-Za-z]+(?:\{[A-Za-z]+\})?|(?<![A-Za-z])(?:[a-z]{2,}|[A-Z][a-z]+)(?![A-Za-z])")  # or a command
 
 
 class NodePrinter(LatexPrinter):
@@ -63,7 +63,7 @@ class KetPrinter(NodePrinter):
                 or getattr(f, "is_fraction", False) or f.is_Add and _has(f, "is_random")]
         early = [f for f in expr.args if f not in late]
         fractions = any(getattr(f, "is_fraction", False) for f in late)
-        if not expr.is_Mul or not late or not early and not fractions:  # sympy has powers below a fraction line come here, too
+        if not expr.is_Mul or not late or not early and not fractions:  # powers below a fraction line come here, too
             return str(super()._print_Mul(expr))
         front = sp.Mul(*early)
         above, below = sp.fraction(front)
