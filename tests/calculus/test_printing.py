@@ -64,7 +64,7 @@ def test_steps_with_samples_are_kept_together_in_text() -> None:
 
 @pytest.mark.parametrize("name, latex", [
     ("value", r"\mathrm{value}"), (r"\delta score", r"\delta \mathrm{score}"), ("Wq", "{W_q}"), ("nV", "nV"),
-    ("{W_{1,2}}", "{W_{1,2}}"), (r"\mathrm{m}{W_1}", r"\mathrm{m}{W_1}"), (r"\mathrm{free}\,Wo", r"\mathrm{free}\,{W_o}"),
-    (r"\rho^{Wv}", r"\rho^{{W_v}}"), (r"\tilde{x}", r"\tilde{x}")])
+    ("{W_{1,2}}", "{W_{1,2}}"), (r"\mathrm{m}{W_1}", r"\mathrm{m}{W_1}"),
+    (r"\mathrm{free}\,Wo", r"\mathrm{free}\,{W_o}"), (r"\rho^{Wv}", r"\rho^{{W_v}}"), (r"\tilde{x}", r"\tilde{x}")])
 def test_words_are_upright(name: str, latex: str) -> None:
     assert with_upright_words(name) == latex

@@ -166,7 +166,7 @@ def test_outputs_that_a_saturated_activation_holds_back_still_move(alpha: sp.Exp
 
 
 def test_outputs_that_the_first_update_moves_by_order_one_are_moved() -> None:
-    """At (5/4, -1/4) the first update of linear blocks of two matrices moves f by order one; the second one explodes."""
+    """At (5/4, -1/4) the first update of linear blocks of two matrices does; the second one explodes."""
     scale = tp.DepthScaling(5 * QUARTER, -QUARTER)
     v = tp.classify(scale, tp.ResNet(block="mlp"))
     assert v.nontrivial is True and v.exponents["change of f"] == 0 and v.output_stable is False

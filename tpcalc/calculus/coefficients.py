@@ -272,7 +272,7 @@ class IndependentKets(NodeRule):
 def independent(setting: Setting, u: sp.Expr, v: sp.Expr) -> bool:
     """Are two base kets independent at all their indices: other initial vectors, or hat-kets of no common matrix?"""
     if not (isinstance(u, Base) and isinstance(v, Base)):
-        return u != v
+        return bool(u != v)
     first, second = (setting.products[int(k.number)] for k in (u, v))
     return not first.same_group(second)
 
