@@ -477,6 +477,21 @@ def test_models_of_transformers_have_the_table(kind: str, optimizer: str) -> Non
             math.sqrt(grown.get("k", 1) / grown.get("m", 1)))
 
 
+@pytest.mark.parametrize("how", ["eager", "batched_mm", "grouped_mm"])
+def test_products_of_experts_in_transformers_are_one(how: str) -> None:
+    """Each with its vectors, matrices gathered by every vector, and vectors in groups."""
+    make, _ = configuration("Qwen3Moe")
+    base, target = (make(experts_implementation=how, **grown) for grown in (
+        {}, dict(num_experts=8, num_experts_per_tok=4, moe_intermediate_size=64, hidden_size=128,
+                 num_attention_heads=16, num_key_value_heads=16)))
+    plan = tpt.plan(base, target, optimizer="sgd")
+    assert base._experts_implementation == how
+    for own, init, lr in (("gate.weight", 2**0.5 / 4, 0.5), ("experts.gate_up_proj", 0.5, 1),
+                          ("experts.down_proj", 1, 4)):
+        entry = plan.entry(f"model.layers.1.mlp.{own}")
+        assert (entry.factor("init"), entry.factor("lr")) == pytest.approx((init, lr)), own
+
+
 def test_large_targets_say_how_many_act() -> None:
     """Without values: what is chosen is read up to where the forward pass asks for one; layers without experts stay."""
     transformers = pytest.importorskip("transformers")
