@@ -102,6 +102,10 @@ def test_experts_of_ones_own_are_read() -> None:
     assert dict(found.matrices["C_2"].init) == {"k": HALF, "m": -HALF}
 
 
+class Third(tp.Lion):
+    """A direction of one's own."""
+
+
 def scaled(b: tp.Branch) -> sp.Expr:
     return b.trained("s") * b.let("h", MatVec(b.weights(), b.x))
 
@@ -182,6 +186,11 @@ def test_words_of_a_verdict() -> None:
     (lambda: tp.recipe("depth-mup", "soap", net=NET), "got a matrix that grows with the width, with soap"),
     (lambda: tp.recipe(net=tp.ResNet("tanh", "mlp", skip=tp.Skip(learned=True))), "expected skip=None"),
     (lambda: tp.recipe(net=tp.ResNet("tanh", block=scaled)), "with the trained vector s"),
+    (lambda: tp.recipe(net=tp.ResNet("tanh", tp.MoE(experts=2), norm="rms", norm_position="sandwich")),
+     "which no branch ends with"),
+    (lambda: tp.recipe(net=tp.ResNet("tanh", tp.MoE(2, expert=tp.MoE(2)))), "which no branch ends with"),
+    (lambda: tp.recipe(net=NET, optimizer=Third()), "whose direction is its own"),
+    (lambda: tp.recipe(net=NET, optimizer="lioness"), "optimizer: got 'lioness'; expected 'sgd', .*'muonh'"),
     (lambda: tp.recipe(net=NET).factors(dict(n=1), dict(m=1)), "base, target: got"),
     (lambda: tp.recipe(net=NET).factors(dict(B=1), dict(B=2)), "numbers for some of n, m, E, k, L"),
     (lambda: tp.recipe(net=tp.ResNet("tanh", tp.MoE(expert_dim=4))).factors(dict(n=8, E=2), dict(n=16, E=2)),
@@ -193,6 +202,10 @@ def test_words_of_a_verdict() -> None:
 def test_what_is_refused(call: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_parts_of_a_hidden_layer_are_one_matrix() -> None:
+    assert list(tp.recipe(net=tp.ResNet("tanh", "mlp", mlp_ratio=2)).matrices) == ["W1", "W2"]
 
 
 def test_a_table_has_a_line_for_what_is_set_alike() -> None:

@@ -15,7 +15,7 @@ from ..errors import NotCovered
 from ..models.experts import ROUTER, MoE
 from ..models.networks import NETWORKS, Network
 from ..models.networks import Residual
-from ..optimizers.faithful import optimizer_name
+from ..optimizers.faithful import NameWithDirection, optimizer_name
 from ..optimizers.updates import finite_batches
 from ..optimizers.sgd import on_sphere
 from ..scaling import Powers, Scaling
@@ -159,7 +159,7 @@ class NetworkRecipe(Short, Tabled):
         given = named_powers({key: Powers(lr=one) for key, one in rates.items()}, self.net, "rates")
         found = {}
         for name, own in self.matrices.items():
-            known = given.get(READ_OUT if name == READ_OUT[-1] else self.net.whole(name))
+            known = given.get(READ_OUT if name == READ_OUT[-1] else name)
             if known is None:
                 raise ValueError(f"rates: got none for {name}; expected powers for every trained matrix and vector")
             if not known.sizes <= SIZES.keys():
@@ -229,25 +229,30 @@ def _row(powers: Powers) -> Fields:
 def weights_of(net: Network) -> list[OneMatrix]:
     """The trained matrices and vectors of a network, each with its role.
 
-    Raises ``NotCovered`` for layers that do more than add to a stream, and for trained vectors that are no routers.
+    Raises ``NotCovered`` for layers that do more than add to a stream, for trained vectors that are no routers, and for
+    mixtures that no branch ends with, as those within experts or in front of a norm.
     """
     if isinstance(net, Residual):
         net.require_added()
     net.require_one_visit("what is set for matrices is told")
-    last, found = carried(net).last, []
-    for name, (reads, makes) in fans_of(net).items():
-        moe, kind = net.routed.get(name, (None, ""))
-        if moe is None and name in net.vectors_of_block:
-            raise NotCovered(f"net: got {_checks.short(net)}, with the trained vector {name}; what is set is told of "
+    last, found = carried(net).last, dict[str, OneMatrix]()
+    for part, (reads, makes) in fans_of(net).items():
+        moe, kind = net.routed.get(part, (None, ""))
+        if moe is None and part in net.vectors_of_block:
+            raise NotCovered(f"net: got {_checks.short(net)}, with the trained vector {part}; what is set is told of "
                              "matrices and routers")
-        role = kind or ("branch output" if name in last else "hidden")
-        own = Parameter(name, role, True, (2, 2), 1.0, (name,), of_output=name in last)
-        found.append(OneMatrix(name, own, reads, "" if kind == ROUTER else makes, moe))  # a router is a row an expert
+        role, name = kind or ("branch output" if part in last else "hidden"), net.whole(part)
+        own = Parameter(name, role, True, (2, 2), 1.0, (name,), of_output=part in last)
+        found[name] = OneMatrix(name, own, reads, "" if kind == ROUTER else makes, moe)  # a router is a row an expert
+    for moe in net.experts:
+        if not any(one.moe == moe and one.parameter.of_output for one in found.values()):
+            raise NotCovered(f"net: got {_checks.short(net)}, with {_checks.short(moe)}, which no branch ends with; "
+                             "what is set for experts is told where their products are added to the stream")
     ends = [(READ_IN, "input", "", STREAM), (READ_OUT[-1], "output", STREAM, "")] if net.train_embedding_readout else []
     if ends and net.ties_embedding_readout:
         raise NotCovered(f"net: got {_checks.short(net)}, whose readout is its embedding; expected tied=False")
-    return [*found, *(OneMatrix(name, Parameter(name, role, False, (2, 2), 1.0, (name,)), reads, makes)
-                      for name, role, reads, makes in ends)]
+    return [*found.values(), *(OneMatrix(name, Parameter(name, role, False, (2, 2), 1.0, (name,)), reads, makes)
+                               for name, role, reads, makes in ends)]
 
 
 def powers_of(one: OneMatrix, recipe: str | Scaling, optimizer: str, grown: Mapping[str, float]) -> Powers:
@@ -294,10 +299,11 @@ def _faster(one: OneMatrix, entry: NamedRecipe, optimizer: str, powers: Powers) 
 
 def _planned(optimizer: object) -> str:
     """The optimizer of plans that moves weights as this one."""
-    if isinstance(optimizer, str) and optimizer in OPTIMIZERS or optimizer is None:
-        found = "adam" if optimizer is None else optimizer
-    else:
-        found = checked_optimizer(optimizer_name(optimizer))
+    name = "adam" if optimizer is None else optimizer if isinstance(optimizer, str) else optimizer_name(optimizer)
+    if isinstance(name, NameWithDirection):
+        raise NotCovered(f"optimizer: got {_checks.short(optimizer)} with net=, whose direction is its own; expected "
+                         f"one of {', '.join(map(repr, OPTIMIZERS))}")
+    found = checked_optimizer(name)
     if on_sphere(optimizer) or on_spheres(found) or found == "adafactor":
         raise NotCovered(f"optimizer: got {_checks.short(optimizer)} with net=, whose steps are relative to sizes of "
                          "weights; expected others, or tpcalc.torch.plan")

@@ -83,9 +83,8 @@ class Graph:
 
     def _gathers_matrices(self, op: Op) -> bool:
         """Does it take matrices of a stack, those that a choice by size says?"""
-        positional = op.arguments[0]
-        first = op.name == "index" and positional[1][0] is not None or (
-            op.name == "index_select" and positional[1] == 0)
+        places = op.arguments[0][1] if op.name in ("index", "index_select") else None
+        first = places == 0 or isinstance(places, (list, tuple)) and places[0] is not None
         stack = self.made[op.inputs[0]].axes if op.inputs[0] in self.made else ()
         return first and len(op.inputs) == 2 and len(stack) == 3 and len(
             self.tape.shape(op.inputs[0])) == 3 and self._is_chosen(op.inputs[1])
