@@ -40,6 +40,8 @@ NEVER = -1.0  # a width by which nothing grows, so that fan-in and fan-out have 
 SMALL = {"n": 16.0, "m": 2.0, "E": 2.0, "k": 2.0, "L": 2.0}
 LARGE = {**SMALL, "m": 16.0, "E": 16.0, "k": 16.0}
 BY_MUON = "logits of experts that act, which a router's updates are made of, move by up to (E/k)^(1/2) times all"
+BY_LEARNED = ("routers' gradients are of what experts have learned; those of noise, like m^(-1/2), are smaller the "
+              "wider experts are")
 WORDS = {frozenset(): "learns", frozenset([True]): "unstable", frozenset([False]): "lazy",
          frozenset([True, False]): "depends"}  # by whether a size makes what a step changes grow
 LEARNED = "m outgrows {}"
@@ -322,6 +324,8 @@ def _assumed(recipe: str | Scaling, optimizer: str, ones: list[OneMatrix]) -> It
         yield BALANCED
         if moe.init == "A":
             yield AS_WRITTEN
+        if gradient_degree(optimizer):
+            yield BY_LEARNED
         if gradient_degree(optimizer) or optimizer in ADAMS:
             yield FEW
         if moe.expert_dim is not None:
