@@ -12,10 +12,12 @@ import pytest
 import tpcalc as tp
 from support.closeness import assert_close
 from support.propagators import reflect
+from tpcalc.propagators import layer_time
 from tpcalc.propagators.collocation import solve_limit
 from tpcalc.propagators.covariances import inverse
 from tpcalc.propagators.mesh import Mesh
 from tpcalc.optimizers import SGD
+from tpcalc.results import segments
 from tpcalc.results.details import PropagatorDetails
 from tpcalc.results.scatterers import nothing, star
 from tpcalc.results.segments import IN_CACHE, LayerSegments, TimeSegments
@@ -181,3 +183,20 @@ def test_other_bad_input_is_refused() -> None:
         run.cross_covariance(1, 1, 0, 0, 0.5, 1.5)
     with pytest.raises(ValueError):
         run.feature_difference(1, [0.1, 0.2], [0.1, 0.2, 0.3])
+
+
+def test_a_piece_that_is_too_long_for_the_iteration_is_made_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of halves of halves here, which few rounds settle; the piece is the same."""
+    long = tp.Task(np.tile(TASK.inputs[:, 0, 0], 2), np.tile(TASK.targets[:, 0, 0], 2))
+    whole = TimeSegments(solve_limit(long, SGD(2.0), 1.0, 1.0, "plain").propagator)
+    piece, asked = whole._piece(0.1, 0.8), []
+
+    def few(step: Any, begun: np.ndarray) -> np.ndarray | None:
+        asked.append(layer_time.settled(step, begun, 7))
+        return asked[-1]
+
+    monkeypatch.setattr(segments, "settled", few)
+    halved = TimeSegments(whole.propagator)._piece(0.1, 0.8)
+    assert sum(one is None for one in asked) > 1
+    np.testing.assert_allclose(halved.response, piece.response, atol=1e-12 * np.max(np.abs(piece.response)))
+    np.testing.assert_allclose(halved.noise, piece.noise, atol=1e-12 * np.max(np.abs(piece.noise)))

@@ -41,23 +41,31 @@ def factorized(integral: np.ndarray, operator: np.ndarray) -> Any:
     return lu_factor(matrix, overwrite_a=True, check_finite=False)
 
 
+def settled(step: Callable[[np.ndarray], np.ndarray], begun: np.ndarray, most: int = PICARD) -> np.ndarray | None:
+    """Where y <- step(y) stays, from ``begun`` on, to rounding; None where it does not in ``most`` steps."""
+    last, found = np.inf, begun
+    with np.errstate(over="ignore", invalid="ignore"):
+        for iteration in range(most):
+            found, before = step(found), found
+            change = float(np.max(np.abs(found - before), initial=0.0))
+            if not np.isfinite(change):
+                return None
+            size = float(np.max(np.abs(found), initial=0.0))
+            if change <= SETTLED * size or iteration > UNCHECKED and last <= change <= STAGNANT * size:
+                return found
+            last = change
+    return None
+
+
 def picard(mesh: Mesh, forward: bool, e: int, law: np.ndarray, rates: Callable[[np.ndarray], np.ndarray]) -> None:
     """Solve law' = rates(law), or -law' = rates(law), on an element by Picard's iteration, in place, from where the law
     enters; ends with ``rates`` of the result. Raises ``TooLong`` where the iteration does not settle."""
     integral, entering = mesh.integral(e, forward), law[0 if forward else -1].copy()
-    last = np.inf
-    with np.errstate(over="ignore", invalid="ignore"):
-        for iteration in range(PICARD):
-            new = entering + integrated(integral, rates(law))
-            change, size = float(np.max(np.abs(new - law))), float(np.max(np.abs(new)))
-            law[...] = new
-            if not np.isfinite(change):
-                break
-            if change <= SETTLED * size or iteration > UNCHECKED and last <= change <= STAGNANT * size:
-                rates(law)
-                return
-            last = change
-    raise TooLong(e)
+    found = settled(lambda y: entering + integrated(integral, rates(y)), law)
+    if found is None:
+        raise TooLong(e)
+    law[...] = found
+    rates(law)
 
 
 def krylov(operator: Callable[[np.ndarray], np.ndarray], known: np.ndarray, most: int) -> np.ndarray | None:

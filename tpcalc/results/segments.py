@@ -17,7 +17,8 @@ from typing import Callable
 import numpy as np
 
 from .. import _checks
-from ..propagators.collocation import ROUND_OFF, CollocationPropagator
+from ..propagators.collocation import CollocationPropagator
+from ..propagators.layer_time import integrated, settled
 from ..propagators.propagator import Propagator
 from ..propagators.mesh import reference
 from ..propagators.packed import PackedSolution
@@ -122,26 +123,25 @@ class TimeSegments:
         def respond(response: np.ndarray) -> np.ndarray:
             slope = (response[:, :, n:] + second) @ b @ (response[:, :n] + first)
             slope[:, :n, n:] += a
-            return length / 2 * np.tensordot(integral, slope, 1)
+            return length / 2 * integrated(integral, slope)
 
-        response = _settle(respond, zero)
+        response = settled(respond, zero)
+        if response is None:
+            return self._halves(start, length)
         w = response[:, :, n:] + second
         born, passed = w @ n1 @ w.transpose(0, 2, 1), w @ b
         born[:, :n, :n] += n0
 
         def spread(noise: np.ndarray) -> np.ndarray:
             half = passed @ noise[:, :n]
-            return length / 2 * np.tensordot(integral, born + half + half.transpose(0, 2, 1), 1)
+            return length / 2 * integrated(integral, born + half + half.transpose(0, 2, 1))
 
-        return Scatterer(response[-1], _settle(spread, zero)[-1])
+        noise = settled(spread, zero)
+        return self._halves(start, length) if noise is None else Scatterer(response[-1], noise[-1])
 
-
-def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-    """The fixed point of Picard's iteration: exact after a few for a linear block, whose densities are nilpotent."""
-    old, new = start, step(start)
-    while np.max(np.abs(new - old), initial=0.0) > ROUND_OFF * np.max(np.abs(new), initial=0.0):
-        old, new = new, step(new)
-    return new
+    def _halves(self, start: float, length: float) -> Scatterer:
+        """A piece that is too long for the iteration."""
+        return star(self._grow(start, length / 2), self._grow(start + length / 2, length / 2))
 
 
 def segments(propagator: Propagator | PackedSolution) -> LayerSegments | TimeSegments:

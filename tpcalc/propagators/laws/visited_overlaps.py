@@ -22,10 +22,11 @@ from ..._chebyshev import reference
 from ...errors import Divergence, NotCovered
 from ...models import ResNet
 from ...scaling import DepthScaling
+from ..layer_time import settled
 from ..loop_time import LoopNodes
 from .initial_overlaps import InitialLayers, Overlaps, block_functions
 
-ROUNDS, ROUNDING, AGREED = 400, 1e-15, 1e-10
+ROUNDS, AGREED = 400, 1e-10
 SIZES = (12, 18, 27, 40, 60, 90, 135)  # nodes of loop time, or of layer time
 EVEN = (9, 17, 33, 65, 129, 257)        # even nodes of loop time
 POWERS = (2, 3, 4, 5)                   # of their distance, in the error where functions have a kink at equal times
@@ -198,17 +199,12 @@ class VisitedLayers:
     def _carried(self, visits: Visits, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
         functions, (noise, drift) = block_functions(self.once.net), self._rates
 
-        def settled(change: Callable[[np.ndarray], np.ndarray], begun: np.ndarray) -> np.ndarray:
+        def entering(change: Callable[[np.ndarray], np.ndarray], begun: np.ndarray) -> np.ndarray:
             """begun + noise change(what is found), which enters itself at later visits alone."""
-            found = begun
-            for _ in range(ROUNDS):
-                found, before = begun + noise * change(found), found
-                moved, largest = np.max(np.abs(found - before), initial=0.0), np.max(np.abs(found), initial=1.0)
-                if not np.isfinite(largest):
-                    break
-                if moved <= ROUNDING * largest * len(visits.shape):
-                    return found
-            raise Divergence(f"overlaps of {self.net!r} leave what floats hold, or do not settle")
+            found = settled(lambda values: begun + noise * change(values), begun, ROUNDS)
+            if found is None:
+                raise Divergence(f"overlaps of {self.net!r} leave what floats hold, or do not settle")
+            return found
 
         def everywhere(values: np.ndarray) -> np.ndarray:
             return np.broadcast_to(values[:, None, None, None], (len(values), *visits.shape))
@@ -223,12 +219,12 @@ class VisitedLayers:
 
         def at_end(begun: np.ndarray, tangent: np.ndarray, kernels: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
             kappa, slope, theta = kernels
-            gradients = settled(lambda G: visits.after(slope * G), everywhere(np.ones(len(begun))))
+            gradients = entering(lambda G: visits.after(slope * G), everywhere(np.ones(len(begun))))
             return (begun + noise * visits.total(kappa), drift * visits.total(theta * gradients)
                     + tangent * (1 + noise * visits.total(slope * gradients)))
 
         with np.errstate(all="ignore"):
-            own = settled(lambda C: visits.before(of_own(C)[0]), everywhere(start.own))
+            own = entering(lambda C: visits.before(of_own(C)[0]), everywhere(start.own))
             variances, ends = np.einsum("nccs->ncs", own), at_end(start.own, start.own_tangent, of_own(own))
             step, pairs = max(1, PART // int(np.prod(visits.shape))), [np.empty((2, 0))]
             for part in (slice(k, k + step) for k in range(0, len(first), step)):
@@ -236,7 +232,7 @@ class VisitedLayers:
                         variances[first[part]], variances[second[part]])) -> list[np.ndarray]:
                     return functions.pair(C, *others)
 
-                path = settled(lambda C: visits.before(of_pair(C)[0]), everywhere(start.pair[part]))
+                path = entering(lambda C: visits.before(of_pair(C)[0]), everywhere(start.pair[part]))
                 pairs.append(np.array(at_end(start.pair[part], start.pair_tangent[part], of_pair(path))))
         return Overlaps(*ends, *np.concatenate(pairs, axis=1))
 
