@@ -12,7 +12,7 @@ import pytest
 
 import tpcalc as tp
 from tpcalc.methods.choice import ALIASES
-from tpcalc.methods.takes import BLOCKS, EVERY, SIZES, TAKES, UPDATES
+from tpcalc.methods.takes import BLOCKS, EVERY, SIZES, TAKES, TRAITS, UPDATES
 from tpcalc.optimizers.updates import kind_of_updates
 
 TASK = tp.Task([[[1.0], [0.3]]] * 3, [[[1.0], [-0.7]]] * 3)
@@ -95,7 +95,32 @@ def test_refusals_say_what_the_optimizer_is(opt: Any, said: str) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/coverage.md"])
 def test_pages_have_the_table_that_is_printed(page: str) -> None:
-    assert f"\n\n{tp.methods.coverage().markdown}\n\n" in (Path(__file__).parents[2] / page).read_text()
+    covered, text = tp.methods.coverage(), (Path(__file__).parents[2] / page).read_text()
+    assert f"\n\n{covered.markdown}\n\n" in text
+    assert page == "README.md" or f"\n\n{covered.traits_markdown}\n\n" in text
+
+
+def test_the_table_by_trait_is_what_methods_take() -> None:
+    """Who is said to take a trait, and nobody else, takes some problem that asks for it."""
+    asked = {"exponents": lambda one: not isinstance(one.scale, tp.DepthScaling) and one.is_mup,
+             "powers_of_n": lambda one: not one.is_mup, "ends": lambda one: one.net.train_embedding_readout,
+             "spheres": lambda one: getattr(one.opt, "sphere", False), "visits": lambda one: one.net.visits == tp.oo}
+    found: dict[tuple[str, str], set[str]] = {}
+    by_matrix = tp.Parametrization(depth={"alpha": 0.5, "W1": 0.5, "W2": 1})
+    apart = (tp.Problem(tp.ResNet("linear", "mlp"), TASK, OPTIMIZERS[0], by_matrix, depth, width)
+             for depth, width in ((4, 16), (4, tp.oo), (tp.oo, tp.oo)))
+    on_spheres = (replace(one, opt=replace(one.opt, sphere=True)) for one in problems()
+                  if isinstance(one.opt, (tp.Muon, tp.Adam)) and not one.net.train_embedding_readout)
+    for problem, (name, kind) in product((*problems(), *apart, *on_spheres), ALIASES.items()):
+        traits = [trait for trait, asks in asked.items() if asks(problem)]
+        if kind().refuses(problem) is None:
+            size = SIZES["infinite" if problem.neurons is None else "finite",
+                         "infinite" if problem.layers is None else "finite"]
+            for trait in traits:
+                found.setdefault((trait, size), set()).add(name)
+    for (trait, _), row in zip(TRAITS, tp.methods.coverage().by_trait):
+        for size in SIZES.values():
+            assert set(re.findall(r"`(\w+)`", row[size])) == found.get((trait, size), set()), (trait, size)
 
 
 def test_the_table_by_network_is_what_methods_take() -> None:

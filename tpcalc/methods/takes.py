@@ -61,6 +61,12 @@ WITHIN = {"linear": ("linear", "without functions", "kernels", "any"),
           "without functions": ("without functions", "any"), "kernels": ("kernels", "any"),
           "attention": ("attention", "any"), "any": ("any",)}  # what takes a kind of network: that kind, or what it is one of
 
+TRAITS = {("exponents", "by matrix"): "update exponents matrix by matrix (`tp.Parametrization`)",
+          ("powers_of_n", "any"): "powers of $n$ other than muP's",
+          ("ends", "trained"): "embedding and readout are trained",
+          ("spheres", "taken"): "weights on spheres (`sphere=True`)",
+          ("visits", "infinitely many"): "layers that are visited infinitely often"}  # by field and value
+
 
 @dataclass(frozen=True)
 class Takes:
@@ -167,17 +173,22 @@ def _names(names: Iterator[str] | list[str]) -> str:
 @dataclass(frozen=True, repr=False)
 class Coverage(Tabled, Short):
     """What every method takes, trait by trait; ``str`` prints it. rows: a dictionary a method; by_network: one a kind
-    of network and of updates that are taken alike, with the methods for each size."""
+    of network and of updates that are taken alike, with the methods for each size; by_trait: one for what a problem
+    may ask beside these."""
 
     rows: list[dict[str, str]]
     by_network: list[dict[str, str]]
+    by_trait: list[dict[str, str]]
 
     @property
     def markdown(self) -> str:
         """``by_network`` as a table in Markdown."""
-        names = list(self.by_network[0])
-        lines = [names, ["---"] * len(names), *(row.values() for row in self.by_network)]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return _markdown(self.by_network)
+
+    @property
+    def traits_markdown(self) -> str:
+        """``by_trait`` as a table in Markdown."""
+        return _markdown(self.by_trait)
 
     def __str__(self) -> str:
         lines = []
@@ -190,12 +201,17 @@ class Coverage(Tabled, Short):
         return "\n".join(lines)
 
 
+def _markdown(rows: list[dict[str, str]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def coverage() -> Coverage:
     """What every method takes, trait by trait, as its refusals have it.
 
     A method may refuse more, by name: what it takes in every trait may have no limit, or no rule. Raises nothing.
 
-    ``markdown`` is the table of the documents, by kind of network.
+    ``markdown`` and ``traits_markdown`` are the tables of the documents, by kind of network and by trait.
 
     >>> import tpcalc as tp
     >>> print("\\n".join(str(tp.methods.coverage()).splitlines()[:3]))
@@ -210,7 +226,7 @@ def coverage() -> Coverage:
         updates = "every optimizer" if takes.updates == EVERY else "; ".join(words[kind] for kind in takes.updates)
         del row["of_muon"]
         rows.append({"method": name, **row, "blocks": BLOCKS[takes.blocks], "updates": updates})
-    return Coverage(rows, list(_by_network()))
+    return Coverage(rows, list(_by_network()), list(_by_trait()))
 
 
 def _by_network() -> Iterator[dict[str, str]]:
@@ -224,6 +240,18 @@ def _by_network() -> Iterator[dict[str, str]]:
         for cells, updates in alike.items():
             optimizer = "every optimizer" if len(updates) == len(UPDATES) else "; ".join(updates)
             yield {"network": network, "optimizer": optimizer, **dict(zip(SIZES.values(), cells))}
+
+
+def _by_trait() -> Iterator[dict[str, str]]:
+    """A row for every trait, with the methods that take it in some network; the visits are a number unless it asks."""
+    for (trait, value), said in TRAITS.items():
+        given = {"visits": "a number", trait: value}
+        names = [name for name, takes in TAKES.items()
+                 if all(getattr(takes, field) == one for field, one in given.items())
+                 and (trait != "spheres" or takes.updates != ("linear",))]  # a tp.SGD has none
+        yield {"asked for": said, **{size: ", ".join(
+            f"`{name}`" for name in names if TAKES[name].width == width and TAKES[name].depth in ("any", depth)) or "-"
+            for (width, depth), size in SIZES.items()}}
 
 
 def _cells(blocks: str, updates: str) -> tuple[str, ...]:
