@@ -8,9 +8,8 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.action.action import (FIELD_LATEX, ChainRule, OverlapCoefficient, Field, Inner, Kernel, MultiplyOut,
-                                  ReadCoefficient)
-from tpcalc.action.action import a, action, at, b, delta, dt, x, xt
+from tpcalc.action.action import (FIELD_LATEX, ChainRule, Field, Inner, Kernel, MultiplyOut, OverlapCoefficient,
+                                  ReadCoefficient, a, action, at, b, delta, dt, x, xt)
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.finite_width.tilted import layer_density
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .losses import AnyLoss
+from .losses import AnyLoss, Loss, loss_of, require_targets, values
 from .._checks import finite_array
-from .losses import Loss, require_targets, loss_of, values
 
 
 class Task:

@@ -21,8 +21,8 @@ from .. import _checks
 from .causal_pairs import CausalPairs
 from .stiff_element import is_stiff, reflection
 from .tilted import TiltedSolution
-from .tilted_determinant import BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient
-from .tilted_determinant import density_map, pairs_of
+from .tilted_determinant import (BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient,
+                                 density_map, pairs_of)
 from ..propagators.layer_time import TooLong, picard
 from .tilted_layer_time import LayerTime, LimitNetwork, TooMuchWork
 

@@ -12,8 +12,8 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 import sympy as sp
 
 from .._types import Json
-from .. import SGD, DepthScaling, Divergence, Program, ResNet, Transformer, _checks
-from .. import depth_limit, kets, program, recursion
+from .. import (SGD, DepthScaling, Divergence, Program, ResNet, Transformer, _checks, depth_limit, kets, program,
+                recursion)
 from ..action.block_kernels import derive_block_kernels
 from ..action.densities import TARGETS, Densities, derive_densities
 from ..action.named_means import NamedMeans

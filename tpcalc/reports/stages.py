@@ -10,8 +10,8 @@ import numpy as np
 import sympy as sp
 
 from .._types import Json
-from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
-from .. import convergence, depth_limit, kets, program, recursion, train
+from .. import (SGD, DepthScaling, Divergence, ResNet, Run, Task, convergence, depth_limit, kets, program, recursion,
+                train)
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered

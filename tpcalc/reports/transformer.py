@@ -13,8 +13,8 @@ from .report import Say, publish, require_extra, run_stage, write_pages
 from .store import Store
 from .pages.tables import write_csv, write_table
 from .transformer_options import TransformerOptions
-from .pages.transformer_page import RESTS_ON, TransformerResults, transformer_document, figures_of, limit_table
-from .pages.transformer_page import real_networks_table, rates_table
+from .pages.transformer_page import (RESTS_ON, TransformerResults, figures_of, limit_table, rates_table,
+                                     real_networks_table, transformer_document)
 from .transformer_stages import (BestRates, AttentionTraining, RealTransformers, Written, find_rates, limit_stage,
                                  train_real, write_program)
 
