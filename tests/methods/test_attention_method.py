@@ -35,8 +35,8 @@ def test_equations_and_draws_are_two_readings_of_one_limit(name: str) -> None:
     drawn = tp.train(problem, method=DRAWS)
     assert solved.standard_error is not None and drawn.standard_error is not None and drawn.bias_bound is not None
     apart = np.abs(solved.outputs - drawn.outputs)
-    print(f"\n{name}: largest output {np.abs(solved.outputs).max():.3f}, known to {solved.error_estimate:.4f}, draws to "
-          f"{drawn.error_estimate:.4f}, apart {apart.max():.4f}")
+    print(f"\n{name}: largest output {np.abs(solved.outputs).max():.3f}, known to {solved.error_estimate:.4f}, "
+          f"draws to {drawn.error_estimate:.4f}, apart {apart.max():.4f}")
     assert np.all(apart <= 4 * np.hypot(drawn.standard_error, solved.standard_error) + drawn.bias_bound
                   + solved.error_estimate)
     assert np.abs(solved.outputs).max() > 6 * solved.error_estimate

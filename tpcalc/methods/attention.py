@@ -80,15 +80,15 @@ class Attention:
         if keep_nodes is not None:
             raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected "
                              "None")
-        task, cell, opt = problem.task, limit_cell(problem.depth_scaling), problem.opt
-        assert isinstance(opt, SGD)
+        task, cell, net, opt = problem.task, limit_cell(problem.depth_scaling), problem.net, problem.opt
+        assert isinstance(net, Transformer) and isinstance(opt, SGD)
         x, y = task.inputs, task.targets
         rows = Task(x.reshape(len(x), -1, x.shape[-1]), y.reshape(len(y), -1, y.shape[-1]), task.loss)
         rounds, points = int(math.log2(MOST // FEWEST)) + 1, FEWEST
         for number in range(rounds):
-            bodies = [self._body(problem.net, points, scramble) for scramble in range(self.scrambles)]
+            bodies = [self._body(net, points, scramble) for scramble in range(self.scrambles)]
             # rows carry the mean over all of a step, and positions are summed
-            found = solve_sampled(rows, opt, cell.noise, cell.drift * problem.net.positions, bodies)
+            found = solve_sampled(rows, opt, cell.noise, cell.drift * net.positions, bodies)
             outputs = found.outputs.reshape(self.scrambles, *y.shape)
             standard_error = error_of_mean(outputs)
             error = 3 * float(np.max(standard_error)) + found.error
@@ -98,21 +98,22 @@ class Attention:
                 break
             points *= 2
         require_known(error, found.scale, "the limit of attention is lost in sampling", "other settings may help")
-        notes = (f"mean of {self.scrambles} scrambles of {points} points of a head; three standard errors and what "
-                 "layer time leaves are the error",)
+        notes = [f"mean of {self.scrambles} scrambles of {points} points of a head; three standard errors and what "
+                 "layer time leaves are the error"]
         if error > self.tolerance:
-            notes += (f"the tolerance {self.tolerance:g} is not reached with {MOST} points: the error is {error:.2g}",)
-        run = outputs_alone(problem, self.name, outputs.mean(axis=0), error, None, notes)
+            notes.append(f"the tolerance {self.tolerance:g} is not reached with {MOST} points: the error is {error:.2g}")
+        run = outputs_alone(problem, self.name, outputs.mean(axis=0), error, None, tuple(notes))
         return replace(run, standard_error=standard_error, bias_bound=np.full(y.shape, found.error))
 
     def _body(self, net: Transformer, points: int, scramble: int) -> GroupKernels:
         behind = None if net.mlp is None else _second(net)
-        return SummedKernels(attention_sublayers(net.positions, net.head_dim, net.causal, float(net.scale_power), points,
-                                                 self.seed + scramble, behind))
+        return SummedKernels(attention_sublayers(net.positions, net.head_dim, net.causal, float(net.scale_power),
+                                                 points, self.seed + scramble, behind))
 
 
 def _second(net: Transformer) -> ResNet:
     """The sublayer behind attention, as a network of one position. RMSNorm and LayerNorm have one limit."""
+    assert isinstance(net.mlp, str)
     return ResNet(net.phi, net.mlp, "rms", mlp_ratio=net.mlp_ratio)
 
 

@@ -57,9 +57,9 @@ SIZES = {("infinite", "infinite"): "at infinite depth", ("infinite", "finite"): 
          ("finite", "finite"): "at finite width"}  # (width, depth)
 BLOCKS = {"linear": "one matrix a block, linear", "without functions": "other linear networks",
           "kernels": "blocks that close on kernels", "attention": "softmax attention", "any": "any network"}
-WITHIN = {"linear": ("linear", "without functions", "kernels", "any"),
-          "without functions": ("without functions", "any"), "kernels": ("kernels", "any"),
-          "attention": ("attention", "any"), "any": ("any",)}  # what takes a kind of network: that kind, or what it is one of
+# what takes a kind of network: that kind, or what it is one of
+WITHIN = {**{kind: (kind, "any") for kind in ("without functions", "kernels", "attention")},
+          "linear": ("linear", "without functions", "kernels", "any"), "any": ("any",)}
 
 TRAITS = {("exponents", "by matrix"): "update exponents matrix by matrix (`tp.Parametrization`)",
           ("powers_of_n", "any"): "powers of $n$ other than muP's",
@@ -97,7 +97,7 @@ TAKES = {
     "long_collocation": Takes("infinite", "infinite", "linear", ("linear",), "one", ends="frozen"),
     "loop_time": Takes("any", "infinite", "linear", ("linear",), "one", ends="frozen", visits="infinitely many"),
     "extrapolated": Takes("infinite", "infinite", "without functions", ("linear",)),
-    "attention": Takes("infinite", "infinite", "attention", ("linear",), "one", ends="frozen", spheres="refused"),
+    "attention": Takes("infinite", "infinite", "attention", ("linear",), "one", ends="frozen"),
     "common_draws": Takes("infinite", "infinite"),
     "dense": Takes("finite", "finite", powers_of_n="any"),
     "conditioned": Takes("finite", "finite", spheres="refused"),

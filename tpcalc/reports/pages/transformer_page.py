@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ...ledger.citations import NONLINEAR
 from .document import (Block, Code, DisplayedFormula, Document, DocumentTable, DrawnFigure, Paragraph, Plain, Section,
-                        TableColumn)
+                       TableColumn)
 from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, loss_ranges, of_steps, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
 from .results import FinishedStages, failed, missing_stage, references, reproduce
