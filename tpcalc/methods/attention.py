@@ -101,7 +101,8 @@ class Attention:
         notes = [f"mean of {self.scrambles} scrambles of {points} points of a head; three standard errors and what "
                  "layer time leaves are the error"]
         if error > self.tolerance:
-            notes.append(f"the tolerance {self.tolerance:g} is not reached with {MOST} points: the error is {error:.2g}")
+            notes.append(f"the tolerance {self.tolerance:g} is not reached with {MOST} points: the error is "
+                         f"{error:.2g}")
         run = outputs_alone(problem, self.name, outputs.mean(axis=0), error, None, tuple(notes))
         return replace(run, standard_error=standard_error, bias_bound=np.full(y.shape, found.error))
 
