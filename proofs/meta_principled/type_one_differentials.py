@@ -79,7 +79,7 @@ def in_w(sample: int) -> sp.Expr:
     return RATE * sp.KroneckerDelta(OUTPUT[0], OUTPUT[sample]) * slope(0, sample)
 
 
-def in_place(k: int, z: list[sp.Expr], w: list[sp.Expr]) -> sp.Expr:
+def moved_by(k: int, z: list[sp.Expr], w: list[sp.Expr]) -> sp.Expr:
     """All outputs but the first move z, or one of them moves W: the first output is linear in W."""
     def product(but: int) -> sp.Expr:
         return sp.Mul(*(z[d] for d in range(1, k + 1) if d != but))
@@ -92,7 +92,7 @@ def statement() -> Equations:
     """What training an output moves z_j and W_j by, and the differentials as sums over hidden neurons."""
     z, w = ([made(d) for d in SAMPLES] for made in (in_z, in_w))
     return Equations((Equation(HIDDEN[1], kernel(1)), Equation(IN_Z[1], in_z(1)), Equation(IN_W[1], in_w(1)),
-                      *(Equation(left, over_neurons(in_place(k, z, w))) for k, left in TOTAL.items())))
+                      *(Equation(left, over_neurons(moved_by(k, z, w))) for k, left in TOTAL.items())))
 
 
 def meeting(left: sp.Expr, right: sp.Expr) -> sp.Expr:
@@ -125,7 +125,7 @@ def derive() -> Proof:
     moved = tuple(pair for d in SAMPLES for pair in ((IN_Z[d], in_z(d)), (IN_W[d], in_w(d))))
     totals = {}
     for k, left in TOTAL.items():
-        short = in_place(k, IN_Z, IN_W)
+        short = moved_by(k, IN_Z, IN_W)
         totals[k] = short.xreplace(dict(moved))
         steps += [Differentiated(len(steps) + 1, left, over_neurons(along(k)), over_neurons(short), "chain rule",
                                  "an output is linear in the weight, and what moves is fixed"),
