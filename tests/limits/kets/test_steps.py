@@ -7,10 +7,11 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.kets import Bracket, Hat, Ket
+from tpcalc.calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from tpcalc.gaussian import Expectation
 from tpcalc.gaussian.scalar_functions import DerivativeAt
 from tpcalc.limits.kets.nodes import Answer, LeadingBracket
+from tpcalc.limits.kets.sums import gathered
 
 SINE = sp.sin(sp.Symbol("h", real=True) + sp.Rational(1, 2))
 NETS = [tp.ResNet("tanh"), tp.ResNet(SINE, "mlp", norm="rms")]
@@ -40,12 +41,26 @@ def test_what_taylor_leaves_out_is_of_second_order(net: tp.ResNet) -> None:
         assert differences[1] <= 0.27 * differences[0] + 1e-13, step
 
 
+@pytest.mark.parametrize("net", NETS, ids=str)
+def test_steps_are_written_shorter_and_are_the_same(net: tp.ResNet) -> None:
+    """One sum for each random variable and power of L."""
+    region = limit_of(net)
+    depth = region.kets.setting.depth
+    assert depth is not None
+    for step in region.derivation.steps:
+        short = gathered(step.after, depth)
+        assert value(short, 16) == pytest.approx(value(step.after, 16), rel=1e-12)
+        sums = [(term / one, sp.Mul(*(f for f in sp.Mul.make_args(one.function) if random_parts(f))))
+                for term in sp.Add.make_args(short) for one in sp.Mul.make_args(term) if isinstance(one, sp.Sum)]
+        assert len(sums) == len(set(sums))
+
+
 def value(expression: sp.Expr, depth: float) -> float:
     """The expression where every ket and number is drawn, the same ones for all depths."""
     t = sp.Symbol("t", integer=True, nonnegative=True)
     several = expression.replace(lambda e: isinstance(e, sp.Sum), lambda e: e.subs(t, 3).doit())
     several = several.xreplace({t: sp.Integer(3)})
-    leaves = several.atoms(Ket, Hat, Bracket, LeadingBracket, Answer, Expectation)
+    leaves = several.atoms(Ket, Hat, Bracket, LeadingBracket, Answer, Expectation, Response)
     names = {leaf: np.random.default_rng(sum(map(ord, str(leaf)))).uniform(.2, 1.2) for leaf in leaves}
     numbers = several.xreplace({leaf: sp.Float(number, 30) for leaf, number in names.items()})
     numbers = numbers.replace(lambda e: isinstance(e, DerivativeAt), lambda e: e.doit())

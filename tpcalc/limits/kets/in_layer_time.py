@@ -23,7 +23,7 @@ from .expansion import LayerExpansion
 from .nodes import A, Answer, B, Density, E, LayerGaussian, LeadingBracket, Increment, Push, R, STEP
 from .letters import K, Lettering
 from .passes import other_sample
-from .sums import total
+from .sums import collected, total
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ class StreamEquations:
         taken, equations = sp.Integer(0), []
         if past != 0:
             taken += sp.Sum(Density(letter, now, other, P) * earlier, *passes.earlier)
-            equations.append(_equation(Density(letter, now, other, P), _collected(past)))
+            equations.append(_equation(Density(letter, now, other, P), collected(past)))
         if own != 0 or by_past != 0:
             taken += Density(letter, now, now, P) * source
             equations.append(_equation(Density(letter, now, now, P),
-                                       _collected(own) + total(_collected(by_past), *passes.earlier)))
+                                       collected(own) + total(collected(by_past), *passes.earlier)))
         return taken, equations
 
     def _answers(self, x: Ket, gradient: Ket, at_step: bool) -> list[LimitEquation]:
@@ -204,7 +204,7 @@ class StreamEquations:
             earlier = passes.before(hat)
             scale = self.letters.scale(hat)
             covariance = scale * passes.before(scale) * self.expansion.means.covariance(hat, earlier)
-            law = self.shown(_collected(covariance))
+            law = self.shown(collected(covariance))
             names.append(_equation(LayerGaussian(letter, passes.now), self.in_time(scale * hat)))
             product = Expectation(LayerGaussian(letter, passes.now) * LayerGaussian(letter, passes.other))
             laws.append(_equation(product, law))
@@ -216,27 +216,3 @@ class StreamEquations:
 
 def _equation(target: sp.Expr, value: sp.Expr) -> LimitEquation:
     return LimitEquation(target, value, ())
-
-
-def _collected(value: sp.Expr) -> sp.Expr:
-    """Terms with the same means together, and means with the same factor; means stay as they are written."""
-    names = {mean: sp.Dummy() for mean in value.atoms(Expectation)}
-    whole = {name: mean for mean, name in names.items()}
-    factors: dict[sp.Expr, sp.Expr] = {}
-    for term in sp.Add.make_args(sp.expand(value.xreplace(names))):
-        means = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.atoms(sp.Dummy) & whole.keys()))
-        factors[means] = factors.get(means, sp.Integer(0)) + term / means
-    groups: dict[sp.Expr, sp.Expr] = {}
-    for means, factor in factors.items():
-        number, rest = _signed(sp.factor(factor))
-        groups[rest] = groups.get(rest, sp.Integer(0)) + number * means
-    return sp.Add(*(rest * means.xreplace(whole) for rest, means in groups.items()))
-
-
-def _signed(factor: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """(number, rest), a minus sign inside a sum where there is one."""
-    number, rest = factor.as_coeff_Mul()
-    several = next((f for f in sp.Mul.make_args(rest) if f.is_Add), None)
-    if number.is_negative and several is not None:
-        return -number, rest / several * sp.Add(*(-term for term in several.args))
-    return number, rest

@@ -14,6 +14,7 @@ from ...gaussian.variables import Expectation
 from ...programs.language import Scalar
 from .nodes import FunctionValue, LayerGaussian
 from .passes import other_sample
+from .sums import gathered
 
 if TYPE_CHECKING:
     from .expansion import LayerExpansion
@@ -80,7 +81,7 @@ class Lettering:
         return value.replace(lambda e: isinstance(e, DerivativeAt), lambda e: self.function_of(*e.args))
 
     def step(self, value: sp.Expr) -> sp.Expr:
-        """``named``, with an index of its own for a sum within a sum."""
+        """``named``, its terms gathered, with an index of its own for a sum within a sum."""
         passes = self.layer.passes
         own = {passes.s: K} | ({} if passes.i is None else {passes.j: other_sample(other_sample(passes.i))})
 
@@ -88,7 +89,8 @@ class Lettering:
             inner = {one: sp.Sum(one.function.xreplace(own), *((own.get(i, i), *ends) for i, *ends in one.limits))
                      for one in outer.function.atoms(sp.Sum)}
             return sp.Sum(outer.function.xreplace(inner), *outer.limits)
-        return self.named(value).replace(lambda e: isinstance(e, sp.Sum) and e.function.has(sp.Sum), apart)
+        return self.named(gathered(value, self.expansion.depth)).replace(
+            lambda e: isinstance(e, sp.Sum) and e.function.has(sp.Sum), apart)
 
     def _whose(self, mean: Expectation) -> list[tuple[Hat, sp.Expr, int]]:
         """The hats and functions that a mean is of; those of an earlier step alone are as those of the step."""

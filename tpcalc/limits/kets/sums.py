@@ -6,7 +6,9 @@ from typing import Callable
 
 import sympy as sp
 
+from ...calculus.kets import random_parts
 from ...errors import NotCovered
+from ...gaussian.variables import Expectation
 from ...programs.algebra import multiplied_out
 
 
@@ -58,3 +60,43 @@ def _joined(outer: sp.Sum) -> sp.Expr:
 def in_sums(value: sp.Expr, change: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
     """Every sum with another term."""
     return value.replace(lambda e: isinstance(e, sp.Sum), lambda e: total(change(e.function), *e.limits))
+
+
+def collected(value: sp.Expr) -> sp.Expr:
+    """Terms with the same means together, and means with the same factor; means stay as they are written."""
+    names = {mean: sp.Dummy() for mean in value.atoms(Expectation)}
+    whole = {name: mean for mean, name in names.items()}
+    factors: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(sp.expand(value.xreplace(names))):
+        means = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.atoms(sp.Dummy) & whole.keys()))
+        factors[means] = factors.get(means, sp.Integer(0)) + term / means
+    groups: dict[sp.Expr, sp.Expr] = {}
+    for means, factor in factors.items():
+        number, rest = _signed(sp.factor(factor))
+        groups[rest] = groups.get(rest, sp.Integer(0)) + number * means
+    return sp.Add(*(rest * means.xreplace(whole) for rest, means in groups.items()))
+
+
+def _signed(factor: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """(number, rest), a minus sign inside a sum where there is one."""
+    number, rest = factor.as_coeff_Mul()
+    several = next((f for f in sp.Mul.make_args(rest) if f.is_Add), None)
+    if number.is_negative and several is not None:
+        return -number, rest / several * sp.Add(*(-term for term in several.args))
+    return number, rest
+
+
+def gathered(value: sp.Expr, depth: sp.Symbol) -> sp.Expr:
+    """The value with one sum for each range and each random variable in it, powers of L in front."""
+    groups: dict[tuple[tuple[sp.Tuple, ...], sp.Expr, sp.Expr], sp.Expr] = {}
+    for term in terms_of(value):
+        inside, limits = (term.function, term.limits) if isinstance(term, sp.Sum) else (term, ())
+        power = depth_power(inside, depth)
+        random = sp.Mul(*(f for f in sp.Mul.make_args(inside) if random_parts(f)))
+        key = limits, power, random
+        groups[key] = groups.get(key, sp.Integer(0)) + inside / depth**power / random
+    found = sp.Integer(0)
+    for (limits, power, random), number in groups.items():
+        body = collected(number) * random
+        found += depth**power * (sp.Sum(body, *limits) if limits else body)
+    return found
