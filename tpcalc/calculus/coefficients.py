@@ -137,7 +137,7 @@ class NameCoefficients(NodeRule):
     summed: bool = False
     kind = Response
     name = "name the coefficients"
-    reason = "Gamma is the derivative, times sqrt(L) for hat-kets"
+    reason = "they are the derivatives, times the root of the depth for hat-kets"
     source = "Tensor Programs VI, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:

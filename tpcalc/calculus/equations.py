@@ -57,7 +57,8 @@ class UpdateActs(NodeRule):
     setting: Setting
     kind = Ket
     name = "an update acts on a ket"
-    reason = "linearity, and (u v^T / n) y -> |u><v|y>, a nonlinear outer product an average over a copy of v and y"
+    reason = ("linearity; an outer product of u and v makes of y the ket of u times the bracket of v and y, a nonlinear "
+              "one a mean over a copy of v and y")
     source = "Tensor Programs VI, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
 
     def rewrite(self, ket: Ket) -> sp.Expr:
@@ -110,7 +111,7 @@ class HatDot(NodeRule):
     setting: Setting
     kind = Ket
     name = "hat and dot"
-    reason = "a Gaussian part, as if W_0 were independent of y, and what y owes to the transpose of W_0"
+    reason = "a Gaussian part, as if the initial matrix were independent of y, and what y owes to its transpose"
     source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def rewrite(self, ket: Ket) -> sp.Expr:
