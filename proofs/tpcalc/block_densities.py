@@ -27,7 +27,7 @@ def derive() -> Proof:
         return max(relative(*pair) for pair in sides)
 
     return Proof(derive_densities_of_kernels().derivation.steps, numbers,
-                 "both sides of every step for $W_2 \\varphi(W_1 x)$ with a polynomial $\\varphi$ and decay: the "
+                 "both sides of every step for $W_2 \\phi(W_1 x)$ with a polynomial $\\phi$ and decay: the "
                  "action as means over the weights, coefficients as differences, at random fields or a random saddle")
 
 

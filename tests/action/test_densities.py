@@ -141,12 +141,12 @@ def test_linear_block() -> None:
 def test_latex_names_functions_and_variables() -> None:
     text = derive_densities(tp.ResNet("tanh")).latex()
     first, *_, phi, u = text.split(" \\\\\n")
-    assert first == (r"A_{ab} &= r_{ab} \rho_{ab} {\left\langle \varphi'(u_a) \, \varphi'(u_b) \right\rangle} - "
-                     r"w^{W}_{ab} C_{ab} {\left\langle \varphi'(u_a) \, \varphi'(u_b) \right\rangle}")
-    assert phi == r"\varphi(h) &= \tanh{\left(h \right)}"
+    assert first == (r"A_{ab} &= r_{ab} \rho_{ab} {\left\langle \phi'(u_a) \, \phi'(u_b) \right\rangle} - "
+                     r"w^{W}_{ab} C_{ab} {\left\langle \phi'(u_a) \, \phi'(u_b) \right\rangle}")
+    assert phi == r"\phi(h) &= \tanh{\left(h \right)}"
     assert u == r"\left\langle u_a u_b \right\rangle &= C_{ab} \rho_{ab}"
     inner = derive_densities(tp.ResNet(SHIFTED, "mlp", matrices=3)).latex().split(" \\\\\n")[-2:]
-    assert inner[0] == u and r"\left\langle v_a v_b \right\rangle &= \rho_{ab} {\left\langle \varphi(u_a)" in inner[1]
+    assert inner[0] == u and r"\left\langle v_a v_b \right\rangle &= \rho_{ab} {\left\langle \phi(u_a)" in inner[1]
     assert len(derive_densities_of_kernels().latex().split(" \\\\\n")) == len(PRINTED)
 
 
@@ -156,7 +156,7 @@ def test_latex_writes_powers_and_many_primes() -> None:
     assert latex(Kernel("kappa", 1, 0, 2, *inner)) == r"\partial_{C_{ab}} \partial_{C_{bb}}^{2}\kappa_{ab}"
     for order, said in ((0, ""), (3, "'''"), (4, "^{(4)}")):
         mean = overlap(sp.tanh(H), sp.tanh(H), order, order % 2, C, P, Q)  # of even and odd functions it is 0
-        assert rf"\varphi{said}(u_a)" in NamedMeans([mean]).latex(mean)
+        assert rf"\phi{said}(u_a)" in NamedMeans([mean]).latex(mean)
 
 
 @pytest.mark.parametrize("net, is_gaussian", [

@@ -169,7 +169,7 @@ def test_every_letter_of_a_formula_is_explained(capsys: pytest.CaptureFixture[st
         lists = "\n".join(re.findall(r"^Here .*$", text, re.M))
         lefts = "\n".join(part.partition("&=")[0] for body in bodies for part in body.split("\\\\")) + "".join(
             part.partition(":=")[0] for body in bodies for part in body.split("\\\\"))
-        letters = set(re.findall(r"\\(?:Gamma|xi|chi|rho|kappa|varphi|beta|epsilon|alpha|gamma|delta|ell|theta)\b",
+        letters = set(re.findall(r"\\(?:Gamma|xi|chi|rho|kappa|phi|beta|epsilon|alpha|gamma|delta|ell|theta)\b",
                                  "".join(bodies)))
         explained = lists + lefts + (r"\beta\epsilon" if "adam" in line else "")
         assert letters and not {letter for letter in letters if letter not in explained}

@@ -22,7 +22,7 @@ class NamedMeans:
         self.covariances: dict[sp.Expr, tuple[str, str]] = {}  # variance at a -> letter, covariance in LaTeX
         means = sorted({m for e in expressions for m in e.atoms(Expectation)}, key=sp.default_sort_key)
         functions = sorted({f for m in means for f, _ in m.functions}, key=sp.default_sort_key)
-        names = [r"\varphi"] if len(functions) == 1 else [rf"\varphi_{{{i + 1}}}" for i in range(len(functions))]
+        names = [r"\phi"] if len(functions) == 1 else [rf"\phi_{{{i + 1}}}" for i in range(len(functions))]
         self.functions = dict(zip(functions, names))
         for mean in means:
             self._meet(mean)
