@@ -107,8 +107,10 @@ def _signed(row: str, limit: float) -> list[tuple[str, str]]:
                 (_, first), *rest = _signed(opened, limit)
                 found += [(separator, first), *rest]
             else:
-                first, *more = _factors(piece)
-                found += [(separator, first), *((PRODUCT, factor) for factor in more)]
+                for factor in (factors := _factors(piece)):
+                    (_, first), *rest = _signed(factor, limit) if len(factors) > 1 else [("", factor)]
+                    found += [(separator, first), *rest]
+                    separator = PRODUCT
     return found
 
 
@@ -135,23 +137,26 @@ def _opened(piece: str) -> str | None:
             level -= 1
             if level == 0 and open_at is not None and _is_outside(piece, open_at.start()):
                 pairs.append((open_at, match))
+    instead = None if len(_factors(piece)) > 1 else _without_fraction(piece)  # a product is broken first
     if not pairs:
-        return _without_fraction(piece)
+        return instead
     left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
     inside = piece[left.end():right.start()]
     if len(_terms(inside)) < 2 and len(_factors(inside)) < 2 or width(inside) < SHORT and len(_factors(piece)) > 1:
-        return _without_fraction(piece)
+        return instead
     return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
 
 
 def _without_fraction(piece: str) -> str | None:
-    """The piece with the sum above its widest fraction line behind the fraction; None where there is no sum above."""
+    """The piece with the sum above its widest fraction line behind the fraction; None where there is no sum above that
+    is wider than what stands below."""
     found: list[tuple[float, str]] = []
     for match in re.finditer(r"\\frac(?=\{)", piece):
         above = _braced(piece, match.end())
         below = _braced(piece, match.end() + len(above))
         inside, rest = above[1:-1], piece[match.end() + len(above + below):]
-        if _is_outside(piece, match.start()) and (_opened(inside) is not None or len(_terms(inside)) > 1):
+        is_sum = _opened(inside) is not None or len(_terms(inside)) > 1
+        if _is_outside(piece, match.start()) and is_sum and width(inside) > width(below):
             product = inside if len(_terms(inside)) == 1 else rf"\left({inside}\right)"
             found.append((width(inside), rf"{piece[:match.start()]}\frac{{1}}{below} {product}{rest}"))
     return max(found)[1] if found else None
