@@ -220,7 +220,7 @@ class Expand(NodeRule):
             return bracket
         one, other = (self._combination(w, prime) for w, prime in zip(bracket.args, self.primes))
         pairs = ((c1 * c2 * Bracket(k1, k2), (*r1, *r2)) for c1, k1, r1 in one for c2, k2, r2 in other
-                 if not independent(self.setting, k1, k2))
+                 if not are_independent(self.setting, k1, k2))
         return sp.Add(*(sp.Sum(term, *ranges) if ranges else term for term, ranges in pairs))
 
     def _combination(self, v: Vector, prime: str) -> list[tuple[sp.Expr, sp.Expr, list[Limits]]]:
@@ -255,7 +255,7 @@ class IndependentKets(NodeRule):
         if not node.of(Base, Ket):
             return node
         u, v = node.args
-        if independent(self.setting, u, v):
+        if are_independent(self.setting, u, v):
             return sp.Integer(0)
         if not node.of(Base):
             return sp.Integer(1)
@@ -269,7 +269,7 @@ class IndependentKets(NodeRule):
             first.number, second.number, u.args[1], v.args[1], u.args[2], v.args[2])
 
 
-def independent(setting: Setting, u: sp.Expr, v: sp.Expr) -> bool:
+def are_independent(setting: Setting, u: sp.Expr, v: sp.Expr) -> bool:
     """Are two base kets independent at all their indices: other initial vectors, or hat-kets of no common matrix?"""
     if not (isinstance(u, Base) and isinstance(v, Base)):
         return bool(u != v)

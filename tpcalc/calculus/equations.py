@@ -57,8 +57,8 @@ class UpdateActs(NodeRule):
     setting: Setting
     kind = Ket
     name = "an update acts on a ket"
-    reason = ("linearity; an outer product of u and v makes of y the ket of u times the bracket of v and y, a nonlinear "
-              "one a mean over a copy of v and y")
+    reason = ("linearity; an outer product of u and v makes of y the ket of u times the bracket of v and y, a "
+              "nonlinear one a mean over a copy of v and y")
     source = "Tensor Programs VI, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
 
     def rewrite(self, ket: Ket) -> sp.Expr:

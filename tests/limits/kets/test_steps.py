@@ -11,7 +11,7 @@ from tpcalc.calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from tpcalc.gaussian import Expectation
 from tpcalc.gaussian.scalar_functions import DerivativeAt
 from tpcalc.limits.kets.nodes import Answer, LeadingBracket
-from tpcalc.limits.kets.sums import gathered
+from tpcalc.limits.kets.sums import regrouped
 
 SINE = sp.sin(sp.Symbol("h", real=True) + sp.Rational(1, 2))
 NETS = [tp.ResNet("tanh"), tp.ResNet(SINE, "mlp", norm="rms")]
@@ -48,7 +48,7 @@ def test_steps_are_written_shorter_and_are_the_same(net: tp.ResNet) -> None:
     depth = region.kets.setting.depth
     assert depth is not None
     for step in region.derivation.steps:
-        short = gathered(step.after, depth)
+        short = regrouped(step.after, depth)
         assert value(short, 16) == pytest.approx(value(step.after, 16), rel=1e-12)
         sums = [(term / one, sp.Mul(*(f for f in sp.Mul.make_args(one.function) if random_parts(f))))
                 for term in sp.Add.make_args(short) for one in sp.Mul.make_args(term) if isinstance(one, sp.Sum)]

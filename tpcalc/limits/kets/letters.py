@@ -14,7 +14,7 @@ from ...gaussian.variables import Expectation
 from ...programs.language import Scalar
 from .nodes import FunctionValue, LayerGaussian
 from .passes import other_sample
-from .sums import gathered
+from .sums import regrouped
 
 if TYPE_CHECKING:
     from .expansion import LayerExpansion
@@ -89,7 +89,7 @@ class Lettering:
             inner = {one: sp.Sum(one.function.xreplace(own), *((own.get(i, i), *ends) for i, *ends in one.limits))
                      for one in outer.function.atoms(sp.Sum)}
             return sp.Sum(outer.function.xreplace(inner), *outer.limits)
-        return self.named(gathered(value, self.expansion.depth)).replace(
+        return self.named(regrouped(value, self.expansion.depth)).replace(
             lambda e: isinstance(e, sp.Sum) and e.function.has(sp.Sum), apart)
 
     def _whose(self, mean: Expectation) -> list[tuple[Hat, sp.Expr, int]]:

@@ -86,7 +86,7 @@ def _signed(factor: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return number, rest
 
 
-def gathered(value: sp.Expr, depth: sp.Symbol) -> sp.Expr:
+def regrouped(value: sp.Expr, depth: sp.Symbol) -> sp.Expr:
     """The value with one sum for each range and each random variable in it, powers of L in front."""
     groups: dict[tuple[tuple[sp.Tuple, ...], sp.Expr, sp.Expr], sp.Expr] = {}
     for term in terms_of(value):
