@@ -12,7 +12,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Measure
 from tpcalc.ledger.proof import Identity
 from tpcalc.studies.convergence import fit_order
 from tpcalc.width.counting import contraction, own_gradients
-from tpcalc.width.features import feature_power
+from tpcalc.width.regimes import feature_power
 
 from ._real import Perceptron
 

@@ -10,7 +10,7 @@ import sympy as sp
 from scipy.linalg import fractional_matrix_power
 
 import tpcalc as tp
-from tpcalc.optimizers.polar_factor import orthogonal_weights
+from tpcalc.optimizers.polar import orthogonal_weights
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
 C0, C1, M = (sp.Symbol(name, commutative=False) for name in ("C_0", "C_1", "M"))

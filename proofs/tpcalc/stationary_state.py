@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from scipy.integrate import solve_ivp
 
-from tpcalc.horizon.stationary import balanced, stationary_state
+from tpcalc.horizon.linear import balanced, stationary_state
 from tpcalc.horizon.stream import Stream
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof, Rate
 from tpcalc.ledger.proof import Identity

@@ -11,9 +11,8 @@ import sympy as sp
 
 import tpcalc as tp
 from support.interpreted import interpreted
-from tpcalc.calculus.compact import compact, conventions
+from tpcalc.calculus.recursion import RecursionEquation, compact, conventions
 from tpcalc.calculus.kets import Covariance, Gamma
-from tpcalc.calculus.recursion import RecursionEquation
 
 SIZES = {"T": 3, "L": 3}
 NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"),

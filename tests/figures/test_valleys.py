@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tpcalc import Adam, DepthScaling, ResNet, methods, train
 from tpcalc.figures.depthwise.block_readouts import NET
@@ -15,8 +14,7 @@ from tpcalc.figures.figure import Sizes
 from tpcalc.figures.images import Images, Patches, labeled_images
 from tpcalc.figures.tp6.diversity import FeatureDistances, powers_of_distances
 from tpcalc.figures.tp6.transformers import costs_off_best, power_of_depth
-from tpcalc.figures.tp6.two_matrices import response_slope
-from tpcalc.figures.tp6.valley import valley_slope
+from tpcalc.figures.tp6.two_matrices import response_slope, valley_slope
 from tpcalc.figures.trainings import StartedAtZero
 
 X = np.linspace(-3, 3, 7)

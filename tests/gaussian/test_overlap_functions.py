@@ -12,8 +12,7 @@ from hypothesis import given, settings, strategies as st
 from support.nightly import few_of
 from tpcalc.models.activations import H
 from tpcalc.gaussian import overlap_functions
-from tpcalc.gaussian.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
-from tpcalc.gaussian.overlap_functions import mean_function, overlap_function
+from tpcalc.gaussian.overlap_functions import ALLOWED, FEW, MANY, Series, mean_function, overlap_function, pair_means
 from tpcalc.gaussian.scalar_functions import scalar_function
 from tpcalc.gaussian.trapezoid import Smooth, nodes, trapezoid_overlap
 

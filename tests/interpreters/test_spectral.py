@@ -10,11 +10,10 @@ import tpcalc as tp
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.spectral import Outers, spectral_part
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.optimizers.polar_factor import QUINTIC
+from tpcalc.optimizers.polar import QUINTIC, polar
 from tpcalc.lowering.array_backends import Arrays
 from tpcalc.programs.indices import l, t
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer
-from tpcalc.optimizers.polar import polar
 from tpcalc.programs.blocks import vector
 
 

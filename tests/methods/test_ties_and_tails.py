@@ -9,8 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.special import Mask
-from tpcalc.programs.tails import require_light_tails
+from tpcalc.programs.special import Mask, require_light_tails
 from tpcalc.theory import Assign, Family, Matrix, MatVec, Mean, Scalar, Vector
 
 TASK, SCALE = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.DepthScaling()

@@ -12,9 +12,8 @@ from hypothesis import assume, given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.optimizers.faithful import (EPS, GRADIENTS, decay_fate, decay_power, direction, direction_power,
-                                        eps_dominates, faithful_rate, update_power)
+                                        eps_dominates, faithful_rate, leading_power, update_power)
 from tpcalc.optimizers.updates import OPTIMIZERS, optimizer_name
-from tpcalc.optimizers.leading import leading_power
 from tpcalc.programs.language import Family, Scalar
 from tpcalc.testing import rationals
 

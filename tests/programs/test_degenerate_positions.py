@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.nightly import few
-from tpcalc.training.degenerate_positions import ROUNDED, SHARE
+from tpcalc.training.problem import ROUNDED, SHARE
 from tpcalc.models.convolution import Convolution
 from tpcalc.optimizers.sign_ambiguity import depends_on_sign
 

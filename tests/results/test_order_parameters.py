@@ -11,7 +11,7 @@ import pytest
 
 import tpcalc as tp
 from tpcalc.programs.language import MatVec
-from tpcalc.results.responses import responses
+from tpcalc.results.sampled_order_parameters import responses
 
 TASK = tp.Task([1.0, 0.8, -0.6, 1.1], [1.0, -0.7, 0.5, 1.2])
 RNG = np.random.default_rng(3)

@@ -9,8 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.verdicts.layer_jet import KINK, SMOOTH
-from tpcalc.verdicts.second_order import block_jet, pair_power
+from tpcalc.verdicts.layer_jet import KINK, SMOOTH, block_jet, pair_power
 from drawn.drawn_programs import deep_program
 
 Array = np.ndarray

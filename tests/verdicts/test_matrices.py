@@ -10,7 +10,7 @@ from tpcalc.verdicts import counting
 from tpcalc.verdicts.exponents import exponents_of
 from tpcalc.verdicts.counting import as_gradient_descent
 from tpcalc.verdicts.phases.plane import decisive
-from tpcalc.verdicts.second_order import block_jet, pair_power, second_order
+from tpcalc.verdicts.layer_jet import block_jet, pair_power, second_order
 from tpcalc.verdicts.verdict import judge_exponents
 from tpcalc.orders import Affine
 from tpcalc.programs.indices import L

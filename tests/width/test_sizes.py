@@ -16,9 +16,8 @@ from support.width_programs import DATA, drawn, drawn_perceptron, slopes
 from tpcalc.programs.language import (Family, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Transpose, Vector,
                                       kind)
 from tpcalc.programs.program import Assign, Program
-from tpcalc.width.features import feature_exponent
-from tpcalc.width.sizes import WIDTH as n
-from tpcalc.width.sizes import measure, perceptron, width_verdict
+from tpcalc.width.regimes import feature_exponent
+from tpcalc.width.sizes import WIDTH as n, measure, perceptron, width_verdict
 from tpcalc.width.sizes.atoms import Initial, Monomial, MatrixProduct
 from tpcalc.width.sizes.powers import AffinePowers
 from tpcalc.width.sizes.interpreter import SizeInterpreter

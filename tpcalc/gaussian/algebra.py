@@ -8,8 +8,7 @@ import sympy as sp
 from sympy.utilities.iterables import sift
 
 from ..errors import Divergence
-from .forms import tidy_form
-from .variables import Expectation
+from .variables import Expectation, tidy_form
 
 FORMS = (sp.sign, sp.DiracDelta, sp.erf, sp.sin, sp.cos)  # functions of one affine form that the rules know
 

@@ -16,9 +16,8 @@ import sympy as sp
 from ..derivations.derivation import NodeRule
 from ..errors import Divergence
 from .algebra import FORMS, expanded_products, exponential, factors, move, sign_of_form, unused
-from .forms import has_full_rank, root, tidy, tidy_form
+from .variables import Expectation, condition, has_full_rank, root, tidy, tidy_form
 from .scalar_functions import H, DerivativeAt
-from .variables import Expectation, condition
 
 LAG = {sp.cos: sp.Integer(0), sp.sin: sp.pi / 2}  # of a phase: sin(x) = cos(x - pi/2)
 

@@ -19,8 +19,7 @@ from ..optimizers.sgd import on_sphere
 from ..optimizers.sign_ambiguity import depends_on_sign
 from ..optimizers.updates import kind_of_updates, unclipped
 from ..programs.language import Mean
-from ..programs.special import require_no_choice, require_no_ties
-from ..programs.tails import require_light_tails
+from ..programs.special import require_light_tails, require_no_choice, require_no_ties
 from ..propagators.muon import mixes
 from ..scaling import DepthScaling
 from ..training.problem import Problem

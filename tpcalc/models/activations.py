@@ -1,4 +1,4 @@
-"""Activations: named ones, or any sympy expression in one symbol."""
+"""Activations, named or as any sympy expression in one symbol, and norms, with where they stand in a sublayer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sympy.core.function import AppliedUndef
 
 from .._checks import short
 from ..errors import NotCovered
+from ..programs.language import Mean, Vector
 
 H = sp.Symbol("h", real=True)  # the variable of all functions of one variable
 UNREAL = (sp.I, sp.zoo, sp.nan, sp.oo, -sp.oo)
@@ -70,3 +71,20 @@ def require_finite(phi: sp.Expr | str, name: str = "phi") -> None:
 def is_linear(phi: sp.Expr | str) -> bool:
     """Is it the identity?"""
     return bool(activation(phi)(H) == H)
+
+
+NORM_POSITIONS = ("pre", "output", "sandwich", "post")
+
+
+def rms(x: Vector) -> sp.Expr:
+    """The vector over its root mean square."""
+    return x * Mean(x**2) ** sp.Rational(-1, 2)
+
+
+def centered(x: Vector) -> sp.Expr:
+    """The vector less its mean over coordinates."""
+    return x - Mean(x)
+
+
+# one after the other
+NORMS: dict[str, tuple[Callable[[Vector], sp.Expr], ...]] = {"rms": (rms,), "layer": (centered, rms)}

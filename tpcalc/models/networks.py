@@ -21,9 +21,8 @@ from ..programs.blocks import (BLOCKS, GATES, HIDDEN, Block, Branch, after_gate,
 from ..programs.language import MatVec, Matrix, Vector, kind
 from ..programs.indices import L, l, t
 from ..programs.program import Assign
-from .activations import activation, is_linear
+from .activations import NORMS, NORM_POSITIONS, activation, is_linear
 from .network import NETWORKS, Layer, Network
-from .norms import NORMS, NORM_POSITIONS
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
 ORDERS = ("cycle", "block")  # 1, ..., L, 1, ..., L, or every layer as often as it is visited, one after the other

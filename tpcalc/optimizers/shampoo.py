@@ -14,7 +14,7 @@ from ..programs.apart import gradients_so_far
 from ..programs.language import Outer
 from ..programs.backprop import ROWS
 from .entrywise import Gradient, moving_average, require_settings, total_average
-from .polar_factor import singular
+from .polar import singular
 from .sgd import Scheduled
 from .spectral import Spectral
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..action.densities import KAPPA, Derivative
 from ..errors import NotCovered
-from ..optimizers.polar_factor import orthogonal_weights
+from ..optimizers.polar import orthogonal_weights
 from ..optimizers import SGD, Muon
 from ..models import ResNet
 from ..models.network import Network

@@ -1,9 +1,9 @@
-"""Named recipes on their own blocks, as far as there are verdicts on these, each matrix with what is set for it."""
+"""Named recipes on blocks that they are for, as far as there are verdicts on these, matrix by matrix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Mapping
 
 import sympy as sp
@@ -13,26 +13,58 @@ from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
+from ..models import ResNet
+from ..models.network import Network
+from ..optimizers import SGD
+from ..optimizers.updates import finite_batches
+from ..programs.from_zero import from_zero
+from ..programs.program import Program
 from ..scaling import Parametrization, Scaling
 from ..scaling.parametrization import as_power
+from ..training.builders import counted_training
+from ..training.by_parameter import exponents_of_powers, settings_in_layers
+from ..training.settings import Settings
+from ..verdicts.advice import BEST, of_block, of_matrix
+from ..verdicts.classify import classify
+from ..verdicts.counted import Judged
+from ..verdicts.crossover import far_away
+from ..verdicts.from_nothing import of_gate, of_zero
+from ..verdicts.transformers import name_on_transformer
+from ..verdicts.verdict import Verdict
 from .blocks import set_on_block
 from .named import MLP, NamedRecipe, width_of
 from .recipe import MEANING, named_recipe
-from ..optimizers import SGD
-from ..optimizers.updates import finite_batches
-from ..models import ResNet
-from ..models.network import Network
-from ..training.builders import counted_training
-from ..training.by_parameter import exponents_of_powers, settings_in_layers
-from ..programs.from_zero import from_zero
-from ..programs.program import Program
-from ..training.settings import Settings
-from ..verdicts.advice import BEST, of_block, of_matrix
-from ..verdicts.counted import Judged
-from ..verdicts.crossover import far_away
-from .recipe_blocks import block_exponents, name_on, verdict_past_zero, verdict_on
 from .recipe_changes import after_an_update, changes_to_depth_mup, moves, with_names
-from ..verdicts.verdict import Verdict
+
+Gammas = tuple[tuple[str, sp.Expr], ...]  # gamma by matrix
+
+
+@lru_cache(maxsize=128)
+def verdict_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> Verdict:
+    """The verdict at exponents by matrix, with matrices of these names starting at zero."""
+    scale = block_exponents(alpha, dict(gammas))
+    if zero:
+        assert isinstance(net, ResNet)
+        return of_zero(net, scale, zero)
+    return classify(scale, net)
+
+
+@lru_cache(maxsize=128)
+def name_on(net: Judged, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -> str:
+    """The name of that verdict, for which no matrix needs to be counted by itself."""
+    return name_on_transformer(net, block_exponents(alpha, dict(gammas))) if net.positions else verdict_on(
+        net, alpha, gammas, zero).name
+
+
+def verdict_past_zero(net: Judged) -> Verdict:
+    """The verdict behind a number that starts at 0 and, moved along its gradient, stays there."""
+    assert isinstance(net, ResNet)
+    return of_gate(net, dict.fromkeys(net.matrices_of_block, sp.Integer(0)))
+
+
+def block_exponents(alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Parametrization:
+    return Parametrization(depth={"alpha": alpha, **gammas})
+
 
 UNKNOWN = "from a depth on that is not known (tp.audit with sizes= says it for powers and sizes of one's own)"
 

@@ -24,9 +24,8 @@ from ..models.network import Network
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
 from ..programs.language import MatVec, Mean
-from ..programs.one_position import TWO, one_position
+from ..programs.one_position import TWO, one_position, require_terms_that_stay
 from ..programs.program import Program
-from ..programs.vanishing import require_terms_that_stay
 from ..optimizers.updates import Optimizer
 
 Judged = Network

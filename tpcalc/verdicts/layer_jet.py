@@ -1,4 +1,4 @@
-"""A layer's Taylor expansion in its updates: which of them it has at first order, and which pairs of them at second."""
+"""A layer's Taylor expansion in its updates, and how large products of two of them are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import sympy as sp
 from ..calculus.setting import Setting
 from ..gaussian.scalar_functions import H, scalar_function
 from ..limits.inlining import trained_vectors
+from ..optimizers import SGD
 from ..programs.language import LossDerivative, MatVec, Mean, Transpose, Vector
 from ..programs.program import Assign, Program
+from ..scaling import DepthScaling
+from .counted import Judged, counted_program
 
 Pair = tuple[str, str]
 SMOOTH, KINK = "smooth", "kink"
@@ -128,3 +131,34 @@ def _leaf(leaf: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
         own = dict.fromkeys(_pairs([matrix.name], inner.first), SMOOTH)
         return Jet(inner.first | {matrix.name}, joined_pairs(inner.second, own))
     return known.get(leaf, Jet())
+
+
+def pair_power(how: str, one: sp.Expr, other: sp.Expr) -> sp.Expr:
+    """The power of L of what two updates do together, when one does L^one and the other L^other by themselves.
+
+    A smooth function has the product. One that is straight but for a kink has the smaller change, where the larger one
+    crosses the kink: with its root in mean square, which is what counts.
+    """
+    return one + other if how == SMOOTH else sp.Min(one, other) + sp.Max(one, other) / 2
+
+
+@lru_cache(maxsize=64)
+def block_jet(net: Judged) -> Jet:
+    """The expansion of what a layer of a network adds to its streams; the program that says it is written once."""
+    return layer_jet(counted_program(net, SGD(), DepthScaling()))
+
+
+def second_order(jet: Jet, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp.Expr, tuple[str, ...]]]:
+    """For every matrix the power of L of the ratio of the second-order to the first-order part of its effect on the
+    block, -oo where there is none, as where nothing moves it, and the matrices with whose updates it has it.
+
+    jet: the block's; updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI,
+    appendix K [tensor_programs_vi/appendix_k].
+    """
+    found = {}
+    for name in updates:
+        ratios = {(set(pair) - {name} or {name}).pop(): pair_power(how, *(updates[w] for w in pair)) - updates[name]
+                  for pair, how in jet.second.items() if name in pair and updates[name] != -sp.oo}
+        most = max(ratios.values(), default=-sp.oo)
+        found[name] = (most, tuple(sorted(w for w, ratio in ratios.items() if ratio == most)))
+    return found

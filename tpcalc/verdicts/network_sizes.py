@@ -25,8 +25,7 @@ from ..width.sizes import measure
 from .counted import BranchesApart, FromZero, Judged, apart_of, is_stand_in, written_out
 from .counting import Counting, training_terms
 from .ket_exponents import Exponents, exponent_of_value, larger
-from .layer_jet import layer_jet
-from .second_order import block_jet, second_order
+from .layer_jet import block_jet, layer_jet, second_order
 
 STREAM, OUTPUT = "x", "f"
 START, CHANGE, GRADIENT, UPDATE, DECAY = "at initialization", "change", "gradient", "update", "decay"

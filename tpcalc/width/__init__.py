@@ -6,13 +6,13 @@ from .principle_audit import Breach as Breach, WidthAudit as WidthAudit, broken_
 from .differentials import (DifferentialTerm as DifferentialTerm, differential_exponent as differential_exponent,
                             terms as terms)
 from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth
-from .features import feature_exponent as feature_exponent
+from .regimes import (WidthRegime as WidthRegime, counted_powers as counted_powers,
+                      feature_exponent as feature_exponent, width_regime as width_regime)
 from .forward_equations import Differentials as Differentials, forward_equations as forward_equations
 from .hidden_width import BlockLimit as BlockLimit, block_limit as block_limit
 from .hierarchy import ntk_exponent as ntk_exponent
 from .layers import Perceptron as Perceptron
-from .measured import MeasuredDifferential as MeasuredDifferential
-from .measured import measure_differentials as measure_differentials, measure_type_two as measure_type_two
+from .measured import (MeasuredDifferential as MeasuredDifferential, measure_differentials as measure_differentials,
+                       measure_type_two as measure_type_two)
 from .principles import Principles as Principles, Requirement as Requirement, principles as principles
-from .regimes import WidthRegime as WidthRegime, counted_powers as counted_powers, width_regime as width_regime
 from .web import EffectiveTheory as EffectiveTheory, Web as Web, web as web

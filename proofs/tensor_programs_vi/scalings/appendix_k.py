@@ -11,7 +11,7 @@ import tpcalc as tp
 from tpcalc.calculus import Derivation
 from tpcalc.verdicts.counting import Counting
 from tpcalc.verdicts.exponents import alone_by_regions
-from tpcalc.verdicts.second_order import block_jet, second_order
+from tpcalc.verdicts.layer_jet import block_jet, second_order
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof, Rate
 from tpcalc.orders import Affine

@@ -1,4 +1,4 @@
-"""``NetworkRead``: what a reading says a model is, as a network of this package, and what it leaves out."""
+"""``NetworkRead``: what a reading says a model is, as a network of this package, and what stands outside of it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,61 @@ from ...models.attention import SoftmaxAttention
 from ...models.parallel import ParallelBlock
 from ...models.skips import Skip
 from ...programs.blocks import preactivated
-from .branches import MULTIPLIED, BlockRead, BranchReader
-from .functions import Phi
+from ..reading.kinds_of_ops import MOVES, SUMS
 from ..reading.network import NOWHERE, RecordedNetwork
-from .outside import after_stream, before_stream
 from ..reading.roles import Role
-from .segments import CLOSE
 from ..reading.stream import ResidualStream, StreamBranch
+from ..reading.tape import Op
+from .branches import MULTIPLIED, BlockRead, BranchReader
+from .functions import NORM_VALUES, Phi, activation_between
+from .segments import CLOSE, Segment, factor_between
+
+HOW = {"gather": "rows looked up"}
+AVERAGES = frozenset(["mean", "sum"])  # of positions, which no output of a network is made of
+
+
+def before_stream(recorded: RecordedNetwork, stream: ResidualStream) -> list[str]:
+    """What stands in front of the stream besides matrices and sums, a sentence each."""
+    found = []
+    for op in recorded.tape.ops:
+        if recorded.places.get(op.index) != ("in", stream.index, -1) or not recorded.graph.is_activation(op.output):
+            continue
+        uses = [use for use in recorded.uses if use.op.index == op.index]
+        found += [f"{use.parameter}, {HOW.get(use.how, use.how)} in front of the stream" for use in uses
+                  if use.how != "matrix"]
+        if not uses and op.call is not None and op.name not in MOVES | SUMS:
+            found.append(f"{op.place}, in front of the stream")
+    return found
+
+
+def after_stream(recorded: RecordedNetwork, roles: Mapping[str, Role], stream: ResidualStream) -> tuple[Phi, list[str]]:
+    """The activation that the readout acts on, and what else stands behind the stream, a sentence each."""
+    tape, x = recorded.tape, stream.path.values[stream.last + 1]
+    matrices = {use.op.index for use in recorded.uses if use.how == "matrix"}
+    heads = [k for k, index in enumerate(stream.path.ops) if k > stream.last and index in matrices]
+    if not heads:
+        return "linear", ["no readout"]
+    head, into = tape.ops[stream.path.ops[heads[0]]], stream.path.values[heads[0]]
+    found = [f"{use.parameter}, bias" for use in recorded.uses if use.how == "bias" and use.op.index == head.index]
+    phi: Phi | None = None
+    try:
+        segment = Segment(recorded, roles, [x], into)
+        value, read = pair = (drawn := segment.draw(x)), segment(drawn)
+        large = segment.draw(x, tails=True)
+        phi = None if segment.norms else activation_between(pair, (large, segment(large)))
+        norm = next((name for name, normed in NORM_VALUES.items() if name and factor_between(
+            normed(value), read)), None) if value.numel() == read.numel() else None
+        if phi is None:
+            found.insert(0, f"{f'{norm} norm' if norm else segment} behind the stream")
+    except NotCovered:
+        found.insert(0, f"{_named([tape.ops[i] for i in sorted(recorded.graph.cone(into, {x}))])} behind the stream")
+    rest = _named([tape.ops[i] for i in stream.path.ops[heads[0] + 1:]])
+    return "linear" if phi is None else phi, [*found, *([f"{rest} behind the readout"] if rest else [])]
+
+
+def _named(ops: list[Op]) -> str:
+    return ", ".join(dict.fromkeys(op.name for op in ops if op.call is not None and op.name not in MOVES - AVERAGES))
+
 
 Starred = Callable[[str], str]
 ROUNDED = 1e-7  # relative, of numbers in float32

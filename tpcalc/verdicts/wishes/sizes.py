@@ -16,7 +16,7 @@ from ...asymptotics.parts import LARGE, towards, unit_directions
 from ..counted import Judged, by_gates, require_frozen_embedding_readout
 from ..counting import ALPHA, Counting, in_symbols, symbols_of
 from ..ket_exponents import Exponents, Reader, exponent_of_value, larger, rate_of
-from ..second_order import block_jet
+from ..layer_jet import block_jet
 from ..verdict import NAMES
 from ...errors import Divergence, NotCovered
 from ...models.gates import LINEAR
