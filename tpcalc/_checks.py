@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import numbers
 import os
-import re
 import sys
 import tempfile
 from decimal import Decimal
@@ -20,12 +19,10 @@ from typing import Any, Callable, Iterable, NoReturn
 import numpy as np
 import sympy as sp
 
+from ._numbers import LONGEST, from_text
 from ._types import Value
 
 NEAR = Fraction(1, 2**52)  # two floats in [0, 2) that differ by rounding alone are no farther apart
-LONGEST = 400              # of a decimal power in text: 10 to it is beyond all floats
-
-_POWER = re.compile(r"[eE]([-+]?[\d_]+)\s*$")
 
 
 def least_denominator(value: Fraction, within: Fraction = NEAR) -> Fraction:
@@ -47,23 +44,6 @@ def _simplest(low: Fraction, high: Fraction) -> Fraction:
         return Fraction(whole)
     below = whole - 1
     return below + 1 / _simplest(1 / (high - below), 1 / (low - below))
-
-
-def from_text(text: str) -> Fraction:
-    """The number that a text spells as ``fractions.Fraction`` has it: "1/2", "0.1", "1e-3".
-
-    Raises ``ValueError`` for any other text, and for decimal powers beyond all floats, which would take all memory.
-
-    >>> from_text("0.1")
-    Fraction(1, 10)
-    """
-    power = _POWER.search(text)
-    if power and (len(power[1]) > 9 or abs(int(power[1])) > LONGEST):
-        raise ValueError(f"{text[:40]!r} is beyond all floats")
-    try:
-        return Fraction(text)
-    except ZeroDivisionError:
-        raise ValueError(f"{text!r} has the denominator 0") from None
 
 
 LARGEST = 2**53        # whole numbers up to here are floats

@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from tpcalc import _checks
-from tpcalc._checks import NEAR, from_text, least_denominator
+from tpcalc._checks import NEAR, least_denominator
+from tpcalc._numbers import from_text
 
 GRIDS = [(0.5, 1, 7), (0.5, 1, 11), (0.5, 1, 31), (0, 1, 13), (0.5, 1, 50), (0.5, 2, 97)]
 

@@ -13,7 +13,7 @@ import sympy as sp
 
 from .._types import ProgramData, Sizes, Value
 from .. import _checks
-from .._checks import from_text
+from .._numbers import from_text
 from ..programs.language import HeadSum, LossDerivative, Scalar
 from ..data.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, loss_of
 from ..programs.program import Assign, Program

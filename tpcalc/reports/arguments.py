@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Callable, TypeVar
 
-from .._checks import from_text
+from .._numbers import from_text
 
 Value = TypeVar("Value")
 

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from .._files import arrays_of, digest_of, json_of
-from .._checks import from_text
+from .._numbers import from_text
 from .._types import Fields, Json, Value
 from .. import _checks
 from ..scaling import DepthScaling, Parametrization, Powers, WidthScaling
