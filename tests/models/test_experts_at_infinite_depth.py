@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.methods.depth_orders import depth_orders
-from tpcalc.models.gates import ALIKE, LINEAR, gate_of_one, linear_gates, with_gates
+from tpcalc.models.gates import ONE_FOR_ALL, LINEAR, gate_of_one, linear_gates, with_gates
 from tpcalc.theory import MatVec
 
 HALF = sp.Rational(1, 2)
@@ -42,7 +42,7 @@ def test_at_depth_mup_gates_stay_so_that_limits_are_exact_elsewhere(one: tp.ResN
     """Routers move logits by 1/L there, and not at all by a softmax: what is left closes on kernels."""
     exact = tp.train(known, TASK, tp.SGD(0.5), MUP, tp.oo)
     found = tp.train(one, TASK, tp.SGD(0.5), MUP, tp.oo, method=FEW)
-    assert exact.method == "collocation" and {LINEAR, ALIKE} <= set(found.notes)
+    assert exact.method == "collocation" and {LINEAR, ONE_FOR_ALL} <= set(found.notes)
     assert found.error_estimate < 0.03 < np.abs(exact.outputs[1]).max()
     np.testing.assert_allclose(found.outputs, exact.outputs, rtol=0, atol=found.error_estimate)
 

@@ -15,7 +15,7 @@ from ..asymptotics import KET, Unknown
 from ..asymptotics.parts import size_of_parts
 from ..scaling import DepthScaling, Parametrization, Scaling
 from ..models import ResNet, Transformer
-from ..models.gates import ALIKE, LINEAR, gate_of_one, linear_gates, reads_logits, with_gates
+from ..models.gates import ONE_FOR_ALL, LINEAR, gate_of_one, linear_gates, reads_logits, with_gates
 from ..models.networks import Network
 from ..propagators.limit_cell import ALPHA, GAMMA, counted, instead_of, limit_cell, linear_region, regime_by_matrix
 
@@ -62,7 +62,7 @@ def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
         powers = corrections(net.narrow.frozen(), scale.alpha, scale.gamma)
     except NotCovered as error:
         raise NotCovered(f"depth: got tp.oo; no rule says whether there is a limit: {error}") from None
-    return DepthOrders(powers, (*cell.notes, *[LINEAR, ALIKE] * (reads_logits(net) and not net.positions)))
+    return DepthOrders(powers, (*cell.notes, *[LINEAR, ONE_FOR_ALL] * (reads_logits(net) and not net.positions)))
 
 
 def _by_matrix(net: Network, scale: Parametrization) -> DepthOrders:

@@ -19,8 +19,8 @@ Gates = Callable[[MoE, Branch], list[sp.Expr]]
 
 LINEAR = ("gates are linear in logits, which begin at 0, as long as these do not grow beyond order one; routers that "
           "start as 0 stand for those that are drawn")
-ALIKE = ("at infinite width experts of a fixed number are alike, so that one stands for all where powers of L are "
-         "counted, and routers of a softmax, which have no gradient, for none")
+ONE_FOR_ALL = ("at infinite width experts of a fixed number are alike, so that one stands for all where powers of L "
+               "are counted, and routers of a softmax, which have no gradient, for none")
 
 
 def linear_gates(given: MoE, b: Branch) -> list[sp.Expr]:

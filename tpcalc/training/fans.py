@@ -34,7 +34,7 @@ def fans_of(net: Network) -> dict[str, Fans]:
     >>> fans_of(tp.ResNet("tanh", "glu"))
     {'W1': Fans(reads='n', makes='m'), 'W2': Fans(reads='n', makes='m'), 'W3': Fans(reads='m', makes='n')}
     """
-    same = _Alike()
+    same = _Classes()
     streams = [f"vector {one.name}" for families in net.carried for one in families]
     same.join(*streams)
     for s in net.statements:
@@ -50,7 +50,7 @@ def fans_of(net: Network) -> dict[str, Fans]:
     return {**found, **{name: Fans(*(width(name, "vector"),) * 2) for name in net.vectors_of_block}}
 
 
-def _widths(value: sp.Expr, same: _Alike) -> list[str]:
+def _widths(value: sp.Expr, same: _Classes) -> list[str]:
     """What all is as wide as a vector expression, whose parts are joined; nothing of a number."""
     if isinstance(value, Vector):
         return [f"vector {value.name}"]
@@ -67,7 +67,7 @@ def _widths(value: sp.Expr, same: _Alike) -> list[str]:
     return inside
 
 
-class _Alike:
+class _Classes:
     """Names in classes: union and find."""
 
     def __init__(self) -> None:

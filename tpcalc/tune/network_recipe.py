@@ -218,8 +218,8 @@ def network_recipe(name: str | Scaling, optimizer: object, net: Network) -> Netw
         where[one.name] = {} if grows_with_n or few == many else {one.as_many: many}
         where[one.name].update(_faster(one, entry, moved_by, matrices[one.name]))
     branch = layer_settings(name, moved_by, optimizer_of_role(ones[0].parameter, moved_by)).branch
-    return NetworkRecipe(entry.name, moved_by, net, branch, matrices, where, tuple(_assumed(name, moved_by, ones)),
-                         name)
+    said = tuple(dict.fromkeys(_assumed(name, moved_by, ones)))
+    return NetworkRecipe(entry.name, moved_by, net, branch, matrices, where, said, name)
 
 
 def _row(powers: Powers) -> Fields:
