@@ -28,7 +28,7 @@ class LossesAtWidth(NamedTuple):
     warning: str | None
 
 
-def between(values: np.ndarray) -> np.ndarray:
+def band_of(values: np.ndarray) -> np.ndarray:
     """(2, ...): of values by network the two between which ``SHARE`` of them are, as many below as above."""
     return np.asarray(np.quantile(values, ((1 - SHARE) / 2, (1 + SHARE) / 2), axis=0))
 

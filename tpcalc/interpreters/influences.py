@@ -36,7 +36,7 @@ NOTHING = 1e-24  # of the square of a vector: what is left of it is rounding
 Partials = Sequence[tuple["Traced", Value]]  # what was read, and the derivative in it
 
 
-class Tape:
+class AdjointTape:
     """All that was computed, in order; n: coordinates."""
 
     def __init__(self, n: int) -> None:
@@ -54,7 +54,7 @@ class Tape:
         for node in reversed(self.nodes):
             if np.isscalar(node.adjoint):
                 continue
-            if isinstance(node, Bracket):
+            if isinstance(node, TracedAverage):
                 found += np.multiply.outer(node.adjoint, node.left.value * node.right.value)
                 for one, other in ((node.left, node.right), (node.right, node.left)):
                     one.adjoint = one.adjoint + np.multiply.outer(node.adjoint / self.n, other.value)
@@ -67,11 +67,11 @@ class Tape:
 class Traced:
     """What was computed, with its derivatives."""
 
-    tape: Tape
+    tape: AdjointTape
     partials: Partials
     adjoint: Value
 
-    def _keep(self, tape: Tape, partials: Partials) -> None:
+    def _keep(self, tape: AdjointTape, partials: Partials) -> None:
         self.tape, self.partials, self.adjoint = tape, partials, 0.0
         tape.nodes.append(self)
 
@@ -84,7 +84,7 @@ class TracedNumber(float, Traced):
     """A number, which averages over coordinates decide."""
 
     @staticmethod
-    def of(value: float, partials: Partials, tape: Tape) -> TracedNumber:
+    def of(value: float, partials: Partials, tape: AdjointTape) -> TracedNumber:
         found = TracedNumber(value)
         found._keep(tape, partials)
         return found
@@ -109,15 +109,15 @@ class TracedNumber(float, Traced):
         return TracedNumber.of(value**exponent, [(self, exponent * value ** (exponent - 1))], self.tape)
 
 
-class Bracket(TracedNumber):
+class TracedAverage(TracedNumber):
     """<u|v>, an average over coordinates, which have their influence here."""
 
     left: TracedVector
     right: TracedVector
 
     @staticmethod
-    def between(left: TracedVector, right: TracedVector) -> Bracket:
-        found = Bracket(left.value @ right.value / left.tape.n)
+    def between(left: TracedVector, right: TracedVector) -> TracedAverage:
+        found = TracedAverage(left.value @ right.value / left.tape.n)
         found.left, found.right = left, right
         found._keep(left.tape, [])
         return found
@@ -126,7 +126,7 @@ class Bracket(TracedNumber):
 class TracedVector(Traced):
     """A vector of n coordinates."""
 
-    def __init__(self, tape: Tape, value: np.ndarray, partials: Partials) -> None:
+    def __init__(self, tape: AdjointTape, value: np.ndarray, partials: Partials) -> None:
         self.value = value
         self._keep(tape, partials)
 
@@ -158,7 +158,7 @@ class InfluenceExecution(Execution):
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int, seed: int) -> None:
         super().__init__(program, sizes, data, loss)
-        self.tape, self.rng = Tape(width), np.random.default_rng(seed)
+        self.tape, self.rng = AdjointTape(width), np.random.default_rng(seed)
         self.ones = TracedVector(self.tape, np.ones(width), [])
         self.known: dict[tuple[Matrix, bool], list[tuple[TracedVector, TracedVector]]] = {}
 
@@ -168,8 +168,8 @@ class InfluenceExecution(Execution):
     def initial_vector(self, vector: Vector) -> TracedVector:
         return self.drawn()
 
-    def against(self, bra: TracedVector, vector: TracedVector) -> Bracket:
-        return Bracket.between(bra, vector)
+    def against(self, bra: TracedVector, vector: TracedVector) -> TracedAverage:
+        return TracedAverage.between(bra, vector)
 
     def apply(self, operator: MatrixOperator, vector: TracedVector, expression: sp.Expr) -> TracedVector:
         terms = [term for (matrix, turned), c in operator.initial.items()
@@ -231,7 +231,7 @@ def slope_of(expression: sp.Expr, name: sp.Symbol) -> sp.Expr:
 @INFLUENCES.rule(Mean)
 def _mean(run: InfluenceExecution, node: Mean) -> Number:
     value = run.value(node.args[0])
-    return value if is_number(value) else Bracket.between(value, run.constant(1.0))
+    return value if is_number(value) else TracedAverage.between(value, run.constant(1.0))
 
 
 @INFLUENCES.rule(LossDerivative)

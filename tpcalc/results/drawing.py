@@ -7,7 +7,7 @@ from textwrap import fill
 import numpy as np
 
 from .._types import Fields, PlotAxes
-from ..finite_width.loss_bands import SHARE, between
+from ..finite_width.loss_bands import SHARE, band_of
 
 FEW = 10        # curves of outputs that are named
 LINE = 76       # characters of a title
@@ -26,7 +26,7 @@ def draw_curves(ax: PlotAxes, curves: np.ndarray, label: str, networks: tuple[np
             ax.plot(steps, targets[:, k], "x", color=color, label=None if k else "targets")
         if networks is not None:
             values, name = networks[0][:, :, k], networks[1]
-            ax.fill_between(steps, *between(values), color=color, alpha=0.2, linewidth=0,
+            ax.fill_between(steps, *band_of(values), color=color, alpha=0.2, linewidth=0,
                             label=None if k else f"{100 * SHARE:.0f} % of {name}")
             ax.plot(steps, np.mean(values, axis=0), "--", color=color, linewidth=1,
                     label=None if k else f"mean of {name}")

@@ -23,7 +23,7 @@ from ..finite_width.crossover import FirstUpdate
 from ..finite_width.drawn_networks import (SEEDS, DrawnAtWidth, drawn_at_width, extrapolated_to_width,
                                            reason_of_powers, refusal_of_powers)
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
-from ..finite_width.loss_bands import LossesAtWidth, between, gaussian_outputs
+from ..finite_width.loss_bands import LossesAtWidth, band_of, gaussian_outputs
 from . import drawing
 from .sampled_fluctuations import SampledFluctuations
 from .sphere import Sphere
@@ -447,7 +447,7 @@ class Run:
         """
         outputs, warning = self._networks_at(n, seeds, executor, progress)
         losses = self._losses_of(outputs)
-        low, high = between(losses)
+        low, high = band_of(losses)
         return LossesAtWidth(np.mean(losses, axis=0), low, high, warning)
 
     def _networks_at(self, width: int, seeds: int | None, executor: Any, progress: Callable[[int, int], None] | None

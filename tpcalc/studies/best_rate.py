@@ -31,7 +31,7 @@ TOLERANCE = 1e-9  # of the rate at the minimum
 RunAt = Callable[[float], Run]  # of a learning rate
 
 
-class BestRate(NamedTuple):
+class BestOfLimit(NamedTuple):
     """rate: at the least loss of the limit; loss; curvature: the second derivative there in the logarithm of the
     rate; runs: a step of it below, there and a step above."""
 
@@ -92,7 +92,7 @@ class MovedRates(Tabled, Short):
         return text_table(self.rows)
 
 
-def best_rate(run_at: RunAt, rates: np.ndarray, where: str) -> BestRate:
+def best_rate(run_at: RunAt, rates: np.ndarray, where: str) -> BestOfLimit:
     """The rate of the least loss; raises ``ValueError`` where it is at an end of the rates. where: in words."""
     losses = np.array([_loss(run_at, rate) for rate in rates])
     if not grid_optimum(rates, losses).bracketed:
@@ -104,7 +104,7 @@ def best_rate(run_at: RunAt, rates: np.ndarray, where: str) -> BestRate:
                                                     method="bounded", options={"xatol": TOLERANCE}).x)
     below, there, above = (run_at(float(np.exp(log_rate + shift))) for shift in (-STEP, 0.0, STEP))
     curvature = (below.losses[-1] - 2 * there.losses[-1] + above.losses[-1]) / STEP**2
-    return BestRate(float(np.exp(log_rate)), float(there.losses[-1]), float(curvature), (below, there, above))
+    return BestOfLimit(float(np.exp(log_rate)), float(there.losses[-1]), float(curvature), (below, there, above))
 
 
 def run_of(problem: Problem, rate: float) -> Run:

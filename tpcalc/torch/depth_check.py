@@ -15,7 +15,7 @@ from .. import _checks
 from .._shown import Short, Tabled, pyplot, text_table
 from .._types import Fields, Value
 from ..errors import NotCovered
-from ..finite_width.loss_bands import between, gaussian_outputs
+from ..finite_width.loss_bands import band_of, gaussian_outputs
 from ..groups.names import plain_name
 from ..scaling import Scaling
 from ..results import Run
@@ -242,7 +242,7 @@ def outputs_between(run: Run, width: int, seeds: int) -> tuple[np.ndarray, str]:
     drawn = gaussian_outputs(at.mean, run.fluctuations.covariance / width).reshape(-1, len(at.mean), at.mean[0].size)
     each = np.sqrt(np.mean(drawn**2, axis=-1))
     means = each[np.random.default_rng(0).integers(len(each), size=(MEANS, seeds))].mean(axis=1)
-    return between(means), at.warning or ""
+    return band_of(means), at.warning or ""
 
 
 def measured_training(script: Script, config: Mapping[str, object], steps: int, seed: int) -> dict[str, list[float]]:

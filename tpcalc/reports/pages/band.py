@@ -10,7 +10,7 @@ import numpy as np
 from ..._types import Json
 from ... import Divergence, Task, train
 from ...errors import NotCovered
-from ...finite_width.loss_bands import between, gaussian_outputs
+from ...finite_width.loss_bands import band_of, gaussian_outputs
 from ...results.sampled_fluctuations import SampledFluctuations
 from ..options import Setup
 
@@ -55,7 +55,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
     covariance = exact.fluctuations.covariance.reshape(size, size)
     variances = np.linalg.eigvalsh(covariance).clip(0.0)
     squares = np.random.default_rng(0).standard_normal((DRAWS, size)) ** 2 @ variances / size
-    low, high = np.sqrt(between(squares))
+    low, high = np.sqrt(band_of(squares))
     predicted = float(np.sqrt(np.trace(covariance) / size))
     rows, errors, curves = [], [], []
     for width in widths:
@@ -68,7 +68,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
         if width in (widths[0], widths[-1]):
             mean = exact.outputs if sampled else exact.at_width(width).mean
             drawn = np.array([task.losses(one) for one in gaussian_outputs(mean, covariance / width)])
-            ends = between(drawn)
+            ends = band_of(drawn)
             curves.append({"width": width, "losses": losses, "mean": drawn.mean(axis=0).tolist(),
                            "low": ends[0].tolist(), "high": ends[1].tolist()})
         values, root = np.array(each), width**0.5

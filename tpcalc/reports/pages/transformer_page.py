@@ -189,7 +189,7 @@ def real_networks_figure(found: RealTransformers) -> Figure:
     return figure
 
 
-def widths_figure(found: RealTransformers, limit: AttentionTraining | None) -> Figure:
+def loss_ranges_figure(found: RealTransformers, limit: AttentionTraining | None) -> Figure:
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
     ax, = bare_axes(figure)
     loss_ranges(ax, found.ranges)
@@ -224,5 +224,5 @@ def figures_of(stage: Any, limit: AttentionTraining | None) -> list[tuple[str, F
     """The figures that one stage's numbers are drawn in; limit: None without one."""
     if isinstance(stage, RealTransformers):
         known = [] if limit is None else [("networks", real_networks_figure(stage))]
-        return [*known, ("widths", widths_figure(stage, limit))]
+        return [*known, ("widths", loss_ranges_figure(stage, limit))]
     return [("rates", rates_figure(stage))] if isinstance(stage, BestRates) else []
