@@ -36,7 +36,7 @@ class SampledFluctuations(Short):
     >>> import tpcalc as tp
     >>> run = tp.train(tp.ResNet("tanh"), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.DepthScaling(), depth=2)
     >>> found = run.fluctuations
-    >>> found.covariance.shape, found.covariance_error < 0.1 * found.covariance.max()
+    >>> found.covariance.shape, bool(found.covariance_error < 0.1 * found.covariance.max())
     ((2, 1, 1, 2, 1, 1), True)
     """
 
