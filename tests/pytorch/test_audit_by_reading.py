@@ -158,6 +158,22 @@ def test_learned_factors_of_the_stream_are_no_branches() -> None:
     assert found.ok and found.powers["depth update", "blocks.*.lambdas"].value == pytest.approx(-1, abs=0.2), str(found)
 
 
+def test_powers_are_those_of_all_layers_where_the_depth_counts_some() -> None:
+    """Of four layers that every model has, as of stages that do not grow, besides those that are counted."""
+    def make(more: int) -> Any:
+        return usual.ResMLP(4 + more, 32)
+
+    family = tpt.plan(make, dict(more=2), recipe="depth-mup")
+    assert family.at(more=8).entry("layers.0.0.weight").growth["L"] == 2
+    found = tpt.audit(family, depths=(2, 8), depth_key="more")
+    assert found.ok and found.powers["depth branch", "layers.*.2.weight"].value == pytest.approx(-0.5, abs=0.05), found
+    assert found.powers["depth update", "layers.*.2.weight"].value == pytest.approx(-1, abs=0.1)
+    check = tpt.depth_check(family, depths=(2, 4, 8), steps=2, depth_key="more")
+    assert check.ok and check.slopes["effect"][0].value == pytest.approx(-1, abs=0.4)
+    assert not tpt.audit(make, lambda model: torch.optim.AdamW(model.parameters()), depths=(2, 8), depth_key="more",
+                         recipe="depth-mup").ok
+
+
 def test_depth_checks_find_the_stream_too() -> None:
     options: dict[str, Any] = dict(depths=(4, 8, 16), steps=2, seeds=2, depth_key="depth", recipe="depth-mup")
     build, optimizer = by_hand(Functions)

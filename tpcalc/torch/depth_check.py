@@ -210,7 +210,10 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
     script = Script.of(make, optimizer, loss, batch, {depth_key: sizes[0]}, {depth_key: sizes[-1]}, depth_key)
     runs = [[measured_training(script, {depth_key: depth}, count, seed) for depth in sizes] for seed in range(starts)]
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
-    slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist(), corrected=True) for i in range(values.shape[2]))
+    grown = [round(run["layers"][0]) for run in runs[0]]
+    if script.live.grows == "N" or grown != sorted(set(grown)):
+        grown = list(sizes)
+    slopes = {q: tuple(fitted(grown, values[:, :, i].tolist(), corrected=True) for i in range(values.shape[2]))
               for q, values in found.items()}
     live = script.live
     derived = _derived(recipe, script.optimizer_name, live.grows)
@@ -246,13 +249,13 @@ def outputs_between(run: Run, width: int, seeds: int) -> tuple[np.ndarray, str]:
 
 
 def measured_training(script: Script, config: Mapping[str, object], steps: int, seed: int) -> dict[str, list[float]]:
-    """quantity -> its size before every update, of one training."""
+    """quantity -> its size before every update, of one training; "layers": how many it has."""
     live, model = script.live, build(script.make, config, seed)
     trainer = script.optimizer(model)
     settings_of(trainer, model)
     parameters = {plain_name(name): p for name, p in model.named_parameters()}
     began = {name: max(rms_of(p.detach()), LEAST) for name, p in parameters.items() if p.dim() > 1}
-    found: dict[str, list[float]] = {q: [] for q in QUANTITIES}
+    found: dict[str, list[float]] = {q: [] for q in (*QUANTITIES, "layers")}
     first: Tensor | None = None
     for _ in range(steps):
         network, value = observed(model, script.loss, script.batch)
@@ -275,6 +278,7 @@ def measured_training(script: Script, config: Mapping[str, object], steps: int, 
         found["update"].append(_mean([rms_of(change) / began[name] for name, change in moved.items()]))
         found["effect"].append(_mean([_effect(change, parameters[name].grad, tape.values[known[name].front].detach(),
                                               gradients.get(known[name].front)) for name, change in moved.items()]))
+        found["layers"].append(len(where.inside))
         found["output"].append(rms_of(tape.values[tape.output].detach()))
         found["gradient"].append(rms_of(gradients[entries[-1]]) if entries[-1] in gradients else math.nan)
     return found

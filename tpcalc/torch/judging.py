@@ -111,10 +111,17 @@ class Measure:
             runs += [[first_update(self.script, config, seed) for config in configs]
                      for seed in range(len(runs), seeds)]
             keys = {key: None for run in runs for one in run for key in one}
-            powers = {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}
+            powers = {key: fitted(self._grown(sizes, key[1], runs[0]), [
+                [one.get(key, math.nan) for one in run] for run in runs]) for key in keys}
             if seeds == CONFIRMED or not judge({key: replace(one, error=0.0) for key, one in powers.items()}, runs)[0]:
                 break
         return judge(powers, runs)
+
+    def _grown(self, sizes: list[int], pattern: str, run: list[Sizes]) -> list[int]:
+        """What grows of a pattern: how many layers its stream has, of which some may not grow in number; else what make
+        is given."""
+        counts = [int(one.get(("layers", pattern), 0)) for one in run]
+        return counts if self.live.grows == "L" and 0 < counts[0] and counts == sorted(set(counts)) else sizes
 
     def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None) -> Found:
         """Findings about the depth."""

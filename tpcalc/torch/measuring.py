@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Callable, Iterator, Mapping
 
@@ -153,7 +153,8 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,
     and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step;
     grown: by how much the stream has grown in front of a layer; skip: what is left of a stream after a layer; growth:
-    of the stream; added: of what a layer adds, how strongly it depends on the stream, after updates; loss.
+    of the stream; layers: how many of them a parameter's stream has; added: of what a layer adds, how strongly it
+    depends on the stream, after updates; loss.
     """
     model = begun(script, config, seed, updates)
     trainer = script.optimizer(model)
@@ -178,7 +179,7 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
             found["push"] /= local.visits.get(name, 1)  # over which it is a sum
             found["moved more"] = float(stronger[own].change.norm())
             found["grown"] = local.grown.get(name, 1.0)
-            found["added"] = added.get(name, 0.0)
+            found["added"], found["layers"] = added.get(name, 0.0), local.layers_beside(own)
             if name in local.signals:
                 found["signal"] = local.signals[name]
             for quantity, one in found.items():
@@ -314,6 +315,13 @@ class LocalGradients:
                                  "as where a loss does or a kernel that torch does not record; expected models of "
                                  "torch's operations")
 
+    def layers_beside(self, name: str) -> int:
+        """How many layers the stream has that a parameter is in, of which deeper models have more; else the first that
+        is so."""
+        counts = Counter(stream for stream, _ in self.at.inside)
+        own = self.network.place(self.network.acting(name)[0]).stream if self.groups[name].in_layers else -1
+        return counts[own if own in counts else min(counts)]
+
     def of_streams(self) -> Iterator[tuple[tuple[str, str], float]]:
         """For every stream of layers: <x', x> / <x, x> of what successive layers read, on average, and its growth."""
         for stream, entries in zip(self.network.streams, self.at.entries):
@@ -324,6 +332,8 @@ class LocalGradients:
             shares = [float((x * y).sum()) / max(float(x.norm())**2, TINY) for x, y in pairs]
             name = EVERYWHERE if stream.index == 0 else f"{EVERYWHERE} {stream.index}"
             yield ("skip", name), abs(sum(shares) / len(shares)) if shares else math.nan
+            if stream.index in self.live.growing:
+                yield ("layers", name), sum(i == stream.index for i, _ in self.at.inside)
             yield ("growth", name), rms_of(values[-1]) / max(rms_of(values[0]), TINY)
 
     def value(self, number: int) -> Tensor:
