@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.theory import MatVec, softmax_attention
+from tpcalc.theory import MatVec, ParallelBlock, softmax_attention
 
 HEAD, POSITIONS, LAYERS, WIDTH = 2, 3, 2, 8
 HALF = sp.Rational(1, 2)
@@ -59,6 +59,18 @@ def test_a_step_is_that_of_finite_differences() -> None:
             w[name][at] = before
         moved[name] = w[name] - 0.5 * gradient  # g = eps: the multiplier that gradients leave out
     np.testing.assert_allclose(run.outputs[1], outputs({**w, **moved}, TASK.inputs[1]), rtol=0, atol=1e-7)
+
+
+def test_the_block_of_the_package_is_the_same() -> None:
+    own = tp.Transformer(head_dim=HEAD, positions=POSITIONS, mlp=None, phi="tanh",
+                         attention=ParallelBlock(softmax_attention(HEAD, HALF, causal=True)))
+    one = tp.train(NET, TASK, tp.SGD(0.5), tp.DepthScaling(), LAYERS, WIDTH, method="dense")
+    other = tp.train(own, TASK, tp.SGD(0.5), tp.DepthScaling(), LAYERS, WIDTH,
+                     method=tp.methods.Dense(weights=one.initial_weights()))
+    np.testing.assert_allclose(one.outputs, other.outputs, rtol=0, atol=1e-12)
+    for bad, said in ((dict(attention=3), "attention"), (dict(mlp="swiglu"), "mlp"), (dict(mlp_ratio=0), "mlp_ratio")):
+        with pytest.raises(ValueError, match=f"^{said}: got "):
+            ParallelBlock(**{"attention": softmax_attention(HEAD, HALF), **bad})
 
 
 def test_particles_are_wide_networks() -> None:

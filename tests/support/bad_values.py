@@ -297,10 +297,11 @@ INNER = {  # called by the package, on values of its own
     "Run.row": "an index by the name it is refused by"}
 
 
+# of programs and of results
 PARTS = {"Assign", "Branch", "CompiledLimit", "CompiledStreams", "Convolution", "Derivation", "Family", "HeadSum",
-         "KetTerm", "LimitEquation", "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean",
-         "NonlinearOuter", "NormRatio", "Outer", "Scalar", "Step", "Transpose", "Vector", "Spectral", "factored_square",
-         "gradients_so_far", "softmax_attention"}  # of programs and of results
+         "KetTerm", "LimitEquation", "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec",
+         "Matrix", "Mean", "NonlinearOuter", "NormRatio", "Outer", "ParallelBlock", "Scalar", "Step",
+         "Transpose", "Vector", "Spectral", "factored_square", "gradients_so_far", "softmax_attention"}
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from .._checks import choice, positive_integer
+from .._checks import choice, positive_integer, short
 from ..programs.blocks import BLOCKS, HIDDEN, Block, Branch, in_parts
 
 
@@ -23,7 +23,7 @@ class ParallelBlock:
     >>> block = ParallelBlock(softmax_attention(2, sp.Rational(1, 2)), "mlp")
     >>> net = tp.Transformer(head_dim=2, positions=4, attention=block, mlp=None, phi="tanh")
     >>> net.matrices_of_block
-    ('Wq', 'Wk', 'Wv', 'Wo', 'W1', 'W2')
+    ('Wq', 'Wk', 'Wv', 'W1', 'W2', 'Wo')
     """
 
     attention: Block
@@ -31,6 +31,9 @@ class ParallelBlock:
     mlp_ratio: int = 1
 
     def __post_init__(self) -> None:
+        if not callable(self.attention):
+            raise ValueError(f"attention: got {short(self.attention)}; expected a block, as softmax_attention returns "
+                             "it")
         choice("mlp", self.mlp, HIDDEN)
         positive_integer("mlp_ratio", self.mlp_ratio)
 
