@@ -199,7 +199,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "tasks.digits": {"batch": "whole"}, "tasks.text": {"batch": "whole", "positions": "whole"},
     "methods.LongCollocation": {"tolerance": "positive", "rows": "whole"},
     "methods.Extrapolated": {"tolerance": "positive", "coarsest": "whole"},
-    "methods.Attention": {"tolerance": "positive"},
+    "methods.Attention": {"tolerance": "positive", "scrambles": "whole"},
     "methods.CommonDraws": {"tolerance": "positive", "batches": "nothing", "coarsest": "whole"},
     "methods.Coefficients": {"generated": "flag"},
     **dict.fromkeys(("methods.Conditioned", "methods.Particles"), {"namespace": "array namespace", "device": "device"}),

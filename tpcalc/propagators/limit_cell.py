@@ -96,7 +96,7 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
         raise NotCovered(f"scale: got {short(scale)} with update exponents matrix by matrix for {net.title}; expected "
                          "a tp.DepthScaling")
     frozen = net.narrow.frozen()
-    everywhere, found = counted(with_gates(frozen, linear_gates) if reads_logits(frozen) else frozen, scale)
+    everywhere, found = counted(with_gates(frozen, linear_gates) if frozen.experts and reads_logits(frozen) else frozen, scale)
     return everywhere or _of_kets(found)
 
 
@@ -109,7 +109,7 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """
     if net.train_embedding_readout or net.narrow != net:
         return regime(net.narrow.frozen(), alpha, gamma)
-    if reads_logits(net) and not net.positions:
+    if net.experts and reads_logits(net) and not net.positions:
         return regime(with_gates(net, gate_of_one), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)

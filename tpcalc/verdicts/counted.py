@@ -138,7 +138,7 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     """
     if net.positions:
         return one_position(two_positions(net, opt, scale))
-    return counted_training(with_gates(net), opt, scale)
+    return counted_training(with_gates(net) if net.experts else net, opt, scale)
 
 
 def is_stand_in(net: Judged, name: str) -> bool:
