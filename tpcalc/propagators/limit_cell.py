@@ -96,7 +96,9 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
         raise NotCovered(f"scale: got {short(scale)} with update exponents matrix by matrix for {net.title}; expected "
                          "a tp.DepthScaling")
     frozen = net.narrow.frozen()
-    everywhere, found = counted(with_gates(frozen, linear_gates) if frozen.experts and reads_logits(frozen) else frozen, scale)
+    if frozen.experts and reads_logits(frozen):
+        frozen = with_gates(frozen, linear_gates)
+    everywhere, found = counted(frozen, scale)
     return everywhere or _of_kets(found)
 
 
