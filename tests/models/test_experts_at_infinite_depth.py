@@ -114,9 +114,10 @@ def test_beside_attention_too(mlp: tp.MoE) -> None:
     one = tp.Transformer(head_dim=2, positions=2, phi="tanh", mlp=mlp)
     task = tp.Sequences(np.array([[[[1.0], [-0.5]]], [[[0.8], [0.6]]]]), np.array([[[1.0, -0.7]], [[0.5, 0.2]]]))
     limit = tp.train(one, task, tp.SGD(0.2), MUP, tp.oo)
-    deep = tp.train(one, task, tp.SGD(0.2), MUP, 64, method=tp.methods.Particles(samples=4096, batches=8))
+    deep = tp.train(one, task, tp.SGD(0.2), MUP, 32, method=tp.methods.Particles(samples=1024, batches=16))
     assert limit.method == "common_draws" and limit.error_estimate < 0.02 < np.abs(limit.outputs[1]).max()
-    np.testing.assert_allclose(deep.outputs, limit.outputs, rtol=0, atol=limit.error_estimate + deep.error_estimate)
+    np.testing.assert_allclose(deep.outputs, limit.outputs, rtol=0,
+                               atol=limit.error_estimate + deep.error_estimate + 1 / 3 / 32)
     if mlp.gate == "softmax":
         wide = tp.Transformer(head_dim=2, positions=2, phi="tanh", mlp="mlp", mlp_ratio=2)
         known = tp.train(wide, task, tp.SGD(0.2), MUP, tp.oo)
