@@ -198,7 +198,7 @@ def test_words_of_a_verdict() -> None:
     (lambda: tp.recipe(net=NET).judged({"R_*": {"n": -1}}), "there are none of W1_1"),
     (lambda: tp.recipe(net=NET).judged({"*": {"B": -1}}), "W1_1: got powers of B"),
     (lambda: tp.classify(tp.Parametrization({"*": tp.Powers(lr={"E": 1})}), NET), "got powers of E"),
-], ids=str)
+], ids=lambda value: value if isinstance(value, str) else "call")
 def test_what_is_refused(call: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
