@@ -83,6 +83,11 @@ def output_of(value: object) -> Tensor:
     return tensors[0]
 
 
+def mean_square(model: Model, batch: object) -> Tensor:
+    """The mean squared output: a loss whose gradients have one sign, so that small models of two sizes compare."""
+    return output_of(run_on(model, batch)).square().mean()
+
+
 def drawn_loss(model: Model, batch: object) -> Tensor:
     """The mean squared distance of outputs to drawn ones, a loss where none is given: outputs may begin at zero, where
     their own square has no gradient."""

@@ -25,7 +25,7 @@ from .reading.kinds_of_ops import ATTENTIONS, BOUNDED
 from .reading.network import RecordedNetwork
 from .reading.tape import in_evaluation
 from .reading.uses import Use
-from .streams import drawn_loss
+from .streams import mean_square
 
 DRAWS = 4    # of initial weights, before two sizes are said to differ
 SAME = 1.25  # what is off by no more than that is the same; a factor that lacks is 2^(1/2) or more where sizes double
@@ -56,7 +56,7 @@ class UpdateClaims:
         for seed in range(DRAWS):
             models = [in_evaluation(one) for one in self.pair(seed)]
             batch = batch_for(models[0]) if batch is None else batch
-            runs = [observed(one, drawn_loss, batch) for one in models]
+            runs = [observed(one, mean_square, batch) for one in models]
             live = live or LiveLayers(*(network for network, _ in runs))
             small, large = (self._sizes(model, *run, live, seed, run is runs[1]) for model, run in zip(models, runs))
             for key in small.keys() & large.keys():
