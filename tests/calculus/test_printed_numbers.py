@@ -17,7 +17,7 @@ from support.printed.latex import LatexReader, Name
 from support.printed.text import TextReader
 from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from tpcalc.derivations import mathml
-from tpcalc.derivations.printing import latex, statement_latex
+from tpcalc.derivations.printing import latex, statement_latex, with_upright_words
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter,
                                       Outer, Scalar, Transpose, Vector)
@@ -207,7 +207,8 @@ def test_shipped_networks(name: str) -> None:
     else:
         assert name not in WITHOUT_KETS
     found = {m for side in sides for node in sp.preorder_traversal(side) for m in [node] if isinstance(node, Member)}
-    latex_names = LatexReader({str(m.args[1]): Name(KIND[type(m)], m.name, bool(m.args[2])) for m in found})
+    latex_names = LatexReader({with_upright_words(str(m.args[1])): Name(KIND[type(m)], m.name, bool(m.args[2]))
+                               for m in found})
     kinds = TextReader({m.name: KIND[type(m)] for m in found})
     symbols = sorted({str(s) for side in sides for s in side.atoms(sp.Symbol)})
     env = {s: float(2 + i % 3) for i, s in enumerate(symbols)} | ENV

@@ -59,9 +59,8 @@ def test_few_rows_are_for_the_equations_and_many_for_draws() -> None:
     ({"net": tp.Transformer(train_embedding_readout=True)}, "train_embedding_readout"),
     ({"net": tp.Transformer(mlp=lambda b: b.x)}, "these sublayers"),
     ({"scale": tp.DepthScaling(1, 0)}, "alpha = gamma = 1/2"),
-    ({"scale": tp.Parametrization(depth={"alpha": "1/2", "Wq": "3/4"})}, "one for all"),
-    ({"opt": tp.SignSGD()}, "takes a tp.SGD"), ({"opt": tp.SGD(1.0, weight_decay=2.0)}, "positive part"),
-    ({"task": tp.Sequences(np.zeros((1, 1, 2, 1)), np.zeros((1, 1, 2)))}, "position that is 0")])
+    ({"scale": tp.Parametrization(depth={"alpha": "1/2", "Wq": "3/4", "gamma": "1/2"})}, "one for all"),
+    ({"opt": tp.SignSGD()}, "takes a tp.SGD"), ({"opt": tp.SGD(1.0, weight_decay=2.0)}, "positive part")])
 def test_what_is_not_taken_is_refused_by_name(change: dict[str, Any], said: str) -> None:
     whole = {"net": tp.Transformer(head_dim=2), "task": PAIRS, "opt": tp.SGD(0.5), "scale": tp.DepthScaling(), **change}
     refused = tp.methods.Attention().refuses(tp.Problem(**whole, depth=tp.oo))

@@ -59,7 +59,8 @@ def test_two_seeds_agree_within_their_errors(seed: int) -> None:
 def test_auto_takes_it_after_the_exact_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common_draws, "BUDGET", 1.0)
     names = [row.name for row in tp.methods.table(PRE).rows]
-    assert names[:6] == ["reflection", "collocation", "long_collocation", "loop_time", "extrapolated", "common_draws"]
+    assert names[:7] == ["reflection", "collocation", "long_collocation", "loop_time", "extrapolated", "attention",
+                         "common_draws"]
     assert tp.methods.table(PRE).chosen == "common_draws"
     closes = replace(PRE, net=tp.ResNet("tanh"))
     assert tp.methods.table(closes).chosen == "collocation" and CommonDraws().refuses(closes) is None

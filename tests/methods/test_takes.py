@@ -16,6 +16,7 @@ from tpcalc.methods.takes import BLOCKS, EVERY, SIZES, TAKES, TRAITS, UPDATES
 from tpcalc.optimizers.updates import kind_of_updates
 
 TASK = tp.Task([[[1.0], [0.3]]] * 3, [[[1.0], [-0.7]]] * 3)
+PAIRS = tp.Sequences([[[[1.0], [0.3]]]] * 3, [[[1.0, -0.7]]] * 3)
 OPTIMIZERS = (tp.SGD(0.5), tp.SGD(0.5, momentum=0.5), tp.Muon(0.3), tp.Shampoo(0.3), tp.SOAP(0.3),
               tp.NormalizedSGD(0.3), tp.SignSGD(), tp.Adam(0.1), tp.Clipped(tp.SGD(0.5), 1.0))
 NETWORKS = (tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet("tanh"), tp.ResNet("relu", "mlp"),
@@ -30,6 +31,8 @@ def problems() -> Iterator[tp.Problem]:
             yield tp.Problem(net, TASK, opt, scale, depth, width)
         except ValueError:  # no problem of anybody's: matrices move, and ends are trained
             assert net.train_embedding_readout or scale != SCALES[0]
+    for opt, depth, width in product(OPTIMIZERS[:2], (4, tp.oo), (16, tp.oo)):
+        yield tp.Problem(tp.Transformer(head_dim=2), PAIRS, opt, SCALES[0], depth, width)
 
 
 def says_table(name: str, problem: tp.Problem) -> bool:
@@ -41,6 +44,8 @@ def says_table(name: str, problem: tp.Problem) -> bool:
             and (takes.powers_of_n == "any" or problem.is_mup)
             and (takes.blocks != "linear" or problem.net.visited_once.is_plain)
             and (takes.blocks != "without functions" or problem.net.is_linear)
+            and (takes.blocks != "kernels" or isinstance(problem.net, tp.ResNet))
+            and (takes.blocks != "attention" or getattr(problem.net, "attention", None) == "softmax")
             and (takes.ends == "trained" or not problem.net.train_embedding_readout))
 
 

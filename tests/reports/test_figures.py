@@ -12,6 +12,6 @@ from .conftest import Written
 def test_labels_do_not_overlap(written: Written) -> None:
     pytest.importorskip("matplotlib")
     pictures = sorted((written.folder / "figures").glob("*.svg"))
-    assert len(pictures) == 5
+    assert len(pictures) == 6
     for path in pictures:
         assert len(boxes(path)) > 5 and not faults(path), path.name

@@ -67,7 +67,7 @@ class Attention:
 
     def refuses(self, problem: Problem) -> str | None:
         """What the table of methods refuses, other exponents, networks that are no tp.Transformer with a norm before
-        softmax attention, options that kernels of heads do not know, and positions that are 0."""
+        softmax attention, and options that kernels of heads do not know."""
         return refusal(self.name, problem) or reason_of(lambda: _require(problem))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
@@ -139,6 +139,3 @@ def _require(problem: Problem) -> None:
     if np.any(problem.opt.memory(problem.task.steps)[0] <= 0):
         raise NotCovered(f"opt: got {_checks.short(problem.opt)}; method='attention' takes weight decay that leaves a "
                          "positive part of the initial matrices at every step; expected less, or 'common_draws'")
-    if not np.all(np.any(problem.task.inputs != 0, axis=-1)):
-        raise NotCovered("inputs: got a position that is 0; method='attention' takes inputs that RMSNorm can divide by "
-                         "their norm; expected such, or 'common_draws'")

@@ -39,7 +39,7 @@ class ParallelBlock:
 
     @property
     def narrow(self) -> ParallelBlock:
-        """The same with a hidden layer as wide as the stream."""
+        """With a hidden layer as wide as the stream."""
         return self if self.mlp_ratio == 1 else replace(self, mlp_ratio=1)
 
     def __call__(self, b: Branch) -> sp.Expr:

@@ -144,8 +144,8 @@ def _train(parser: argparse.ArgumentParser) -> None:
                         help="a whole number, or oo; if not given oo, or 128 where the method is one of real networks")
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation, long_collocation, "
-                             "extrapolated or common_draws (depth oo), loop_time (visits of layers without end), "
-                             "particles (finite depth, width oo), conditioned or dense (finite depth and width)")
+                             "extrapolated, attention or common_draws (depth oo), loop_time (visits of layers without "
+                             "end), particles (finite depth, width oo), conditioned or dense (finite depth and width)")
     _network(parser)
     _optimizer(parser)
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")

@@ -340,8 +340,8 @@ class LocalGradients:
         return self.network.tape.values[number].detach()
 
     def of_heads(self, parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
-        """The same of what acts in front of a stream, or on it, and behind it once more: of the product there, without
-        what goes through the stream. Names say so."""
+        """As within layers, of what acts in front of a stream, or on it, and behind it once more: of the product there,
+        without what goes through the stream. Names say so."""
         found = {}
         for name, p in parameters.items():
             places = [(use, self.network.place(use)) for use in self.network.acting(name)]

@@ -285,7 +285,7 @@ def _named(powers: Powers, names: Mapping[str, str]) -> Powers:
 
 
 def _faster(one: OneMatrix, entry: NamedRecipe, optimizer: str, powers: Powers) -> Iterator[tuple[str, Powers]]:
-    """Of a router of gates that are no shares, what its rate may be where learning drives it: a logit may then move by
+    """What the rate of a router of gates that are no shares may be where learning drives it: a logit may then move by
     L^gamma of what it moves by noise, along gradients that are L^-gamma [what experts have learned].
 
     Noise of an expert's m coordinates is as large as what they have learned where m is L^(2 gamma).

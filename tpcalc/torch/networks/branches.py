@@ -231,7 +231,7 @@ class BranchReader:
 
     def _plain_sum(self, joined: Segment, x: Tensor, added: list[Tensor]
                    ) -> tuple[float, tuple[float, ...], str | None, str] | None:
-        """The same of several products without norms behind them."""
+        """As for one product, of several without norms behind them."""
         zeros = [0 * b for b in added]
         alone = joined(x, *zeros).reshape(x.shape)
         keep = factor_between(x, alone)
