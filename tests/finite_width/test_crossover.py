@@ -108,6 +108,7 @@ def attention_alone(width: int, seed: int, rate: float) -> np.ndarray:
     return np.array([outputs, forward(moved[::-1])[0]])
 
 
+@pytest.mark.nightly
 def test_attention_at_width_by_other_means() -> None:
     """Few particles, and few plain networks, whose means over seeds are known to 0.02."""
     run = tp.train(ATTENTION, SEQUENCES, tp.NormalizedSGD(0.2), SCALE, 2, method=FEW)

@@ -19,6 +19,7 @@ def run(rate: float = 0.5) -> tp.Run:
     return tp.train(NET, TASK, tp.SGD(rate), tp.DepthScaling(), depth=4)
 
 
+@pytest.mark.nightly
 def test_real_networks_are_between_the_two_curves() -> None:
     width, networks, scale = 256, 4000, tp.DepthScaling()
     at = run().losses_at_width(width)

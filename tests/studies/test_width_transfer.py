@@ -21,7 +21,8 @@ def task_of(data: tuple[np.ndarray, np.ndarray]) -> tp.Task:
 
 
 @pytest.mark.parametrize("data, net, scale, depth", [
-    (ONE, tp.ResNet(), tp.DepthScaling(), 4), (TWO, tp.ResNet(), tp.DepthScaling(), tp.oo),
+    (ONE, tp.ResNet(), tp.DepthScaling(), 4),
+    pytest.param(TWO, tp.ResNet(), tp.DepthScaling(), tp.oo, marks=pytest.mark.nightly),
     (TWO, tp.ResNet(train_embedding_readout=True), tp.DepthScaling(0.75, 0.25), 4)], ids=["one", "oo", "trained"])
 def test_minima_of_expected_losses(data: Any, net: tp.ResNet, scale: tp.DepthScaling, depth: Any) -> None:
     """What ``at_width`` says of outputs is a loss, whose minimum at a large width is found by itself."""
