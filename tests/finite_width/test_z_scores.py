@@ -109,7 +109,7 @@ def z_scores(one: Drawn, seed: int) -> tuple[np.ndarray, str]:
     (ours, error), (theirs, own) = (moments(each @ along) for each in (
         real(one, n, networks_of(n), seed), at.outputs.reshape(at.seeds, -1)))
     z = (ours - theirs) / np.hypot(error, own)
-    if not isinstance(one.opt, tp.SGD):
+    if not isinstance(one.opt, tp.SGD) or one.net.phi == "relu":  # whose fluctuations are refused
         return z, "drawn"
     return np.concatenate([z, extrapolated(one, run, n, seed, along, run.fluctuations._found)[2:]]), "drawn, influences"
 
@@ -137,7 +137,7 @@ class Warned(ValueError):
 
 @pytest.mark.slow
 def test_every_z_score_of_drawn_trainings() -> None:
-    """A quarter of an hour. With seed 2026: 242 z-scores of 60 draws, rms 1.04, largest 3.16, none refused."""
+    """A quarter of an hour; prints all, and what was refused."""
     rng, scores, refused, ways = np.random.default_rng(SEED), [], Counter[str](), Counter[str]()
     for k in range(DRAWS):
         one = drawn(rng)

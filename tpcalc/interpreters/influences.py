@@ -20,6 +20,7 @@ from sympy.core.function import Application
 from .._types import ProgramData, Sizes, Value
 from .._checks import symbolic
 from ..data.losses import AnyLoss
+from ..errors import NotCovered
 from ..programs.language import LossDerivative, Matrix, Mean, Scalar, Vector
 from ..programs.special import Mask
 from ..programs.program import Program
@@ -223,9 +224,12 @@ class InfluenceExecution(Execution):
 
 
 def slope_of(expression: sp.Expr, name: sp.Symbol) -> sp.Expr:
-    """The derivative of what is continuous: what stands at a kink itself has no weight."""
+    """The derivative; of a jump it is a density, which no sample has: that raises ``NotCovered``."""
     slope = sp.diff(expression, name)
-    return slope.replace(sp.DiracDelta, lambda *_: sp.S.Zero)
+    if slope.has(sp.DiracDelta):
+        raise NotCovered(f"{expression}: it jumps, as derivatives of functions with kinks do, and what an average of "
+                         "it changes by is the density at the jump; expected smooth functions")
+    return slope
 
 
 @INFLUENCES.rule(Mean)

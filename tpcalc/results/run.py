@@ -24,6 +24,7 @@ from ..finite_width.drawn_networks import (SEEDS, DrawnAtWidth, drawn_at_width, 
                                            reason_of_powers, refusal_of_powers)
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
 from ..finite_width.loss_bands import LossesAtWidth, band_of, gaussian_outputs
+from ..gaussian.scalar_functions import KINKED
 from . import drawing
 from .sampled_fluctuations import SampledFluctuations
 from .sphere import Sphere
@@ -306,17 +307,17 @@ class Run:
 
         Found when asked for. Of linear networks of one matrix a block all of it; of nonlinear blocks covariances and
         nothing else: at infinite depth where they close on kernels, and at finite depth by samples, with an error,
-        for whatever is made of averages over coordinates and of functions of these. Raises ``ValueError`` for real
-        networks, for sampled readings at infinite depth, for updates other than tp.SGD's, and when asked for what is
-        not known: losses other than the named ones, at infinite depth functions with kinks and layers that are
-        visited several times, at finite depth attention and choices. Source: [tpcalc/finite_width].
+        for whatever is made of averages over coordinates and of smooth functions of these. Raises ``ValueError`` for
+        real networks, for sampled readings at infinite depth, for updates other than tp.SGD's, and when asked for what
+        is not known: losses other than the named ones, functions with kinks, at infinite depth layers that are visited
+        several times, at finite depth attention and choices. Source: [tpcalc/finite_width].
         """
         if self._samples_fluctuations:
             return SampledFluctuations(self.problem)
         if not self.exact:
             raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected the exact methods at "
-                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation', or at a finite depth any "
-                             "run of infinite width by a tp.SGD, whose fluctuations are sampled")
+                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation', or at a finite depth a run "
+                             "of infinite width by a tp.SGD of smooth functions, whose fluctuations are sampled")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         net.require_one_visit("fluctuations are known")
         net.require_first_outputs("fluctuations are known")
@@ -336,11 +337,13 @@ class Run:
 
     @property
     def _samples_fluctuations(self) -> bool:
-        """Are they sampled: nonlinear blocks by gradient descent, at a finite depth?"""
+        """Are they sampled: smooth nonlinear blocks by gradient descent, at a finite depth? Backward passes through
+        kinks jump, and what averages of jumps change by is a density, which no sample has."""
         problem, net = self.problem, self.problem.net
         return (self.method in OF_PROGRAMS and self.depth is not None and isinstance(problem.opt, SGD)
                 and problem.is_mup and isinstance(problem.task, Task) and not net.zero_readout
-                and not (net.is_plain and net.visits == 1))
+                and not (net.is_plain and net.visits == 1)
+                and not any(one.value.has(*KINKED) for one in net.statements))
 
     @cached_property
     def crossover_width(self) -> np.ndarray:

@@ -13,8 +13,7 @@ from .._shown import Short, Tabled, text_table
 from .._types import Fields, Number
 from ..errors import NotCovered
 from ..models.experts import ROUTER, MoE
-from ..models.networks import NETWORKS, Network
-from ..models.networks import Residual
+from ..models.networks import NETWORKS, Network, Residual
 from ..optimizers.faithful import NameWithDirection, optimizer_name
 from ..optimizers.updates import finite_batches
 from ..optimizers.sgd import on_sphere
