@@ -16,9 +16,8 @@ from ._types import Fields, Value
 
 
 @cache
-def code_digest() -> str:
-    """A digest of the package's sources: results of other code are not taken for this code's."""
-    package = Path(__file__).resolve().parent
+def code_digest(package: Path = Path(__file__).resolve().parent) -> str:
+    """A digest of a folder's sources, by default the package's: results of other code are not taken for this code's."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())

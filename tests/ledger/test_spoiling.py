@@ -248,7 +248,7 @@ def test_what_was_read_is_kept_while_code_and_seed_are_what_they_were(tmp_path: 
     monkeypatch.setattr("tpcalc.ledger.record.ReadEntry.of", lambda entry, seed: ReadEntry(()))
     assert read_ledger(known, folder=tmp_path) == both
     assert read_ledger(known, 1, folder=tmp_path)["gaussian/stein"] == ReadEntry(())
-    monkeypatch.setattr("tpcalc.ledger.record.code_digest", lambda: "another code")
+    monkeypatch.setattr("tpcalc.ledger.record.code_digest", lambda *folder: "another code")
     assert read_ledger(known, folder=tmp_path)["gaussian/stein"] == ReadEntry(())
     write_record(tmp_path / "read.json", both)
     assert read_record(tmp_path / "read.json") == both

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from .._files import code_digest, json_of, keep_json, kept_json, text_of, write_text
+from .._files import code_digest, digest_of, json_of, keep_json, kept_json, text_of, write_text
 from .._spread import results_in_order
 from .._types import Fields
 from .catalogue import package
@@ -42,7 +41,8 @@ def read_ledger(entries: Mapping[str, Entry], seed: int = 0, progress: Callable[
     folder: every entry is kept there when it is done, and is not spoiled again while the seed, the package and the
     proofs are what they were. Raises ``NotCovered`` for an entry whose checks fail as it is.
     """
-    digest = "" if folder is None else hashlib.sha256(f"{seed} {code_digest()} {_proofs()}".encode()).hexdigest()
+    proofs = [code_digest(Path(home)) for home in package().__path__]  # which a checkout has beside the package
+    digest = digest_of({"seed": seed, "code": [code_digest(), *proofs]})
     found = {} if folder is None else {key: ReadEntry.from_fields(kept) for key in entries
                                        if (kept := kept_json(_file(folder, key), digest)) is not None}
     left = [key for key in entries if key not in found]
@@ -62,15 +62,6 @@ def read_ledger(entries: Mapping[str, Entry], seed: int = 0, progress: Callable[
 
 def _file(folder: Path, key: str) -> Path:
     return folder / f"{key}.json"
-
-
-def _proofs() -> str:
-    """A digest of the proofs, which a checkout has beside the package."""
-    digest = hashlib.sha256()
-    for home in package().__path__:
-        for path in sorted(Path(home).rglob("*.py")):
-            digest.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()
 
 
 def write_record(path: Path, read: Mapping[str, ReadEntry]) -> None:
