@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from typing import ClassVar, Sequence
 
 import numpy as np
 import sympy as sp
 
 from .. import _checks
 from .._types import KeptNodes
-from ..data import Task
+from ..data import Sequences, Task
+from ..data.losses import AnyLoss
 from ..errors import NotCovered
 from ..models import ResNet, Transformer
 from ..optimizers import SGD
@@ -20,9 +21,10 @@ from ..propagators.laws.attention import attention_sublayers
 from ..propagators.laws.group_sums import SummedKernels
 from ..propagators.laws.pair_laws import kernels_of
 from ..propagators.limit_cell import limit_cell
-from ..propagators.sampled_limit import solve_sampled
+from ..propagators.sampled_limit import SampledLimit, solve_sampled
 from ..propagators.training import require_known
 from ..results.run import Run
+from ..scaling import DepthScaling
 from ..training.problem import Problem
 from .extrapolation import error_of_mean
 from .method import Progress, outputs_alone, reason_of, refusal, require_taken
@@ -80,17 +82,13 @@ class Attention:
         if keep_nodes is not None:
             raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected "
                              "None")
-        task, cell, net, opt = problem.task, limit_cell(problem.depth_scaling), problem.net, problem.opt
-        assert isinstance(net, Transformer) and isinstance(opt, SGD)
-        x, y = task.inputs, task.targets
-        rows = Task(x.reshape(len(x), -1, x.shape[-1]), y.reshape(len(y), -1, y.shape[-1]), task.loss)
+        task, net, opt = problem.task, problem.net, problem.opt
+        assert isinstance(net, Transformer) and isinstance(opt, SGD) and isinstance(task, Sequences)
         rounds, points = int(math.log2(MOST // FEWEST)) + 1, FEWEST
         for number in range(rounds):
-            bodies = [self._body(net, points, scramble) for scramble in range(self.scrambles)]
-            # rows carry the mean over all of a step, and positions are summed
-            found = solve_sampled(rows, opt, cell.noise, cell.drift * net.positions, bodies)
-            outputs = found.outputs.reshape(self.scrambles, *y.shape)
-            standard_error = error_of_mean(outputs)
+            bodies = [self._sublayers(net, points, scramble) for scramble in range(self.scrambles)]
+            found = solve_sequences(task.inputs, task.targets, task.loss, opt, problem.depth_scaling, bodies)
+            standard_error = error_of_mean(found.outputs)
             error = 3 * float(np.max(standard_error)) + found.error
             if progress is not None:
                 progress(number + 1, rounds)
@@ -103,13 +101,26 @@ class Attention:
         if error > self.tolerance:
             notes.append(f"the tolerance {self.tolerance:g} is not reached with {MOST} points: the error is "
                          f"{error:.2g}")
-        run = outputs_alone(problem, self.name, outputs.mean(axis=0), error, None, tuple(notes))
-        return replace(run, standard_error=standard_error, bias_bound=np.full(y.shape, found.error))
+        run = outputs_alone(problem, self.name, found.outputs.mean(axis=0), error, None, tuple(notes))
+        return replace(run, standard_error=standard_error, bias_bound=np.full(task.targets.shape, found.error))
 
-    def _body(self, net: Transformer, points: int, scramble: int) -> GroupKernels:
-        behind = None if net.mlp is None else _second(net)
-        return SummedKernels(attention_sublayers(net.positions, net.head_dim, net.causal, float(net.scale_power),
-                                                 points, self.seed + scramble, behind))
+    def _sublayers(self, net: Transformer, points: int, scramble: int) -> tuple[GroupKernels, ...]:
+        return attention_sublayers(net.positions, net.head_dim, net.causal, float(net.scale_power), points,
+                                   self.seed + scramble, None if net.mlp is None else _second(net))
+
+
+def solve_sequences(inputs: np.ndarray, targets: np.ndarray, loss: AnyLoss, opt: SGD, scale: DepthScaling,
+                    scrambles: Sequence[tuple[GroupKernels, ...]]) -> SampledLimit:
+    """Outputs (scrambles, steps, batch, positions, d_out) of layers with such sublayers at infinite width and depth.
+
+    inputs: (steps, batch, positions, d_in); targets: (steps, batch, positions, d_out). Raises as ``solve_sampled``.
+    """
+    x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (inputs, targets))
+    cell = limit_cell(scale)
+    # rows carry the mean over all of a step, and positions are summed
+    found = solve_sampled(Task(x, y, loss), opt, cell.noise, cell.drift * inputs.shape[2],
+                          [SummedKernels(one) for one in scrambles])
+    return found._replace(outputs=found.outputs.reshape(len(scrambles), *targets.shape))
 
 
 def _second(net: Transformer) -> ResNet:

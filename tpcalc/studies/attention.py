@@ -12,20 +12,17 @@ from .. import _checks
 from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
+from ..methods.attention import solve_sequences
 from ..methods.extrapolation import error_of_mean
 from ..propagators.laws.attention import MATRICES, attention_sublayers
 from ..propagators.blocks import GroupKernels
 from ..propagators.laws.group_overlaps import through_layers
-from ..propagators.laws.group_sums import SummedKernels
 from ..propagators.laws.initial_overlaps import InitialLayers
-from ..propagators.limit_cell import limit_cell
 from ..propagators.laws.pair_laws import kernels_of
-from ..propagators.sampled_limit import solve_sampled
 from ..propagators.training import require_known
 from ..scaling import DepthScaling
 from ..optimizers import SGD
 from ..models import ResNet
-from ..data import Task
 from ..data.losses import AnyLoss
 
 HALF = sp.Rational(1, 2)
@@ -193,16 +190,11 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     if (scale.alpha, scale.gamma) != (HALF, HALF):
         raise NotCovered(f"scale: got {scale!r}; expected alpha = gamma = 1/2, where what attention becomes at "
                          "infinite depth is checked against real networks")
-    task = Task(x.reshape(len(x), -1, x.shape[3]), y.reshape(len(y), -1, y.shape[3]), loss)
-    if np.any(opt.memory(task.steps)[0] <= 0):
+    if np.any(opt.memory(len(x))[0] <= 0):
         raise NotCovered(f"opt: got {opt!r}; expected weight decay that leaves a positive part of the initial "
                          "matrices at every step")
-    cell = limit_cell(scale)
-    bodies = [SummedKernels(layer.sublayers(k)) for k in range(layer.scrambles)]
-    # rows carry the mean over all of a step, and positions are summed
-    found = solve_sampled(task, opt, cell.noise, cell.drift * layer.positions, bodies)
-    outputs = found.outputs.reshape(layer.scrambles, *y.shape)
-    limit = AttentionLimit(outputs.mean(axis=0), error_of_mean(outputs), float(found.error))
+    found = solve_sequences(x, y, loss, opt, scale, [layer.sublayers(k) for k in range(layer.scrambles)])
+    limit = AttentionLimit(found.outputs.mean(axis=0), error_of_mean(found.outputs), float(found.error))
     require_known(limit.error, found.scale, "the limit of attention is lost in sampling", "more points may help")
     return limit
 
