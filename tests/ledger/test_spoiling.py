@@ -258,7 +258,7 @@ def test_the_command_says_what_is_not_read(tmp_path: Path, monkeypatch: pytest.M
                                            capsys: pytest.CaptureFixture[str]) -> None:
     known = {"p/read": made("p/read", derive=proof), "p/unread": made("p/unread", evidence=measured)}
     monkeypatch.setattr("tpcalc.reports.prove.entries", lambda: known)
-    assert cli.main(["prove", "--spoil", "--no-pdf", "-o", str(tmp_path)]) == 0
+    assert cli.main(["prove", "--spoil", "--no-pdf", "-o", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "0 of 1 equations read" in out and "1 of 1 equations read" in out and "all: 1 of 2 equations are read" in out
     assert "p/unread (1) not read: a sign, a factor of 2, an exponent: S &= a^{2}" in out and "p/read (1)" not in out

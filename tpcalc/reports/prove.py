@@ -25,7 +25,7 @@ from .workers import workers
 
 
 def prove_command(args: argparse.Namespace) -> int:
-    """Print the table, write the folder; 1 where a check fails."""
+    """Print the table, write the folder; 1 where a check fails, or where nothing reads an equation that is spoiled."""
     known = entries()
     ordered = closure(known, args.keys or None)
     _checks.folder("--output", args.output)
@@ -36,12 +36,13 @@ def prove_command(args: argparse.Namespace) -> int:
     print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else ledger_table(ledger), flush=True)
     if not args.keys and not args.json:
         print(f"\n{table_of_counts(ledger)}", flush=True)
+    unread = [one for several in ledger.read.values() for one in (*several.equations, *several.corrections)
+              if not one.is_read]
     if args.spoil and not args.json:
-        print("".join(f"\n{one}" for several in ledger.read.values()
-                      for one in (*several.equations, *several.corrections) if not one.is_read))
+        print("".join(f"\n{one}" for one in unread))
         print(f"\n{counts_of_read(ledger.read)}", flush=True)
     write_ledger(ledger, Path(args.output), not args.no_pdf)
-    return 1 if ledger.failures else 0
+    return 1 if ledger.failures or unread else 0
 
 
 def _read(ordered: Sequence[Entry], args: argparse.Namespace) -> dict[str, ReadEntry]:
