@@ -15,7 +15,7 @@ from ..asymptotics import KET, Unknown
 from ..asymptotics.parts import size_of_parts
 from ..scaling import DepthScaling, Parametrization, Scaling
 from ..models import ResNet, Transformer
-from ..models.gates import ONE_FOR_ALL, LINEAR, gate_of_one, linear_gates, reads_logits, with_gates
+from ..models.gates import counted_as, linear_gates
 from ..models.networks import Network
 from ..propagators.limit_cell import ALPHA, GAMMA, counted, instead_of, limit_cell, linear_region, regime_by_matrix
 
@@ -62,7 +62,7 @@ def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
         powers = corrections(net.narrow.frozen(), scale.alpha, scale.gamma)
     except NotCovered as error:
         raise NotCovered(f"depth: got tp.oo; no rule says whether there is a limit: {error}") from None
-    return DepthOrders(powers, (*cell.notes, *[LINEAR, ONE_FOR_ALL] * (reads_logits(net) and not net.positions)))
+    return DepthOrders(powers, (*cell.notes, *counted_as(net)[1]))
 
 
 def _by_matrix(net: Network, scale: Parametrization) -> DepthOrders:
@@ -71,9 +71,8 @@ def _by_matrix(net: Network, scale: Parametrization) -> DepthOrders:
     if found.obstacle:
         raise Divergence(f"{_checks.short(scale)} given with depth=tp.oo: {found.obstacle}")
     notes = () if found.drift else ("trivial limit: updates add up to nothing, f stays f_0",)
-    if reads_logits(net):
-        net, notes = with_gates(net, linear_gates), (*notes, LINEAR)
-    return DepthOrders(_with_sums(_of_kets(net.narrow.frozen(), scale)), notes)
+    stands_in, known = counted_as(net, linear_gates)
+    return DepthOrders(_with_sums(_of_kets(stands_in, scale)), (*notes, *known))
 
 
 @lru_cache(maxsize=256)
@@ -88,8 +87,7 @@ def corrections(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
     """
     if isinstance(net, Transformer):
         net = net.at_one_position or (ONE_MATRIX if net.is_added else instead_of(net))
-    if reads_logits(net):
-        net = with_gates(net, gate_of_one)
+    net, _ = counted_as(net)
     if net.is_plain:
         return _with_sums(_of_recursion(alpha, gamma))
     if not (alpha.is_Rational and gamma.is_Rational):

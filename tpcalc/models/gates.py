@@ -45,10 +45,14 @@ def constant_gate(given: MoE, b: Branch) -> list[sp.Expr]:
     return [sp.Integer(1)]
 
 
-def reads_logits(net: Network) -> bool:
-    """Has it a fixed number of experts, with gates that are written as they stand?"""
-    given = isinstance(getattr(net, "block", None), Weighing) or isinstance(getattr(net, "mlp", None), Weighing)
-    return not given and any(one.experts is not None for one in net.experts)
+def counted_as(net: Network, gates: Gates = gate_of_one) -> tuple[Network, tuple[str, ...]]:
+    """The network that powers of L are counted of in the place of ``net``, narrow and with frozen ends, and what is to
+    be known about it: ``gates`` stand for those of a fixed number of experts, one position at a time."""
+    net = net.narrow.frozen()
+    read = not net.positions and any(one.experts is not None for one in net.experts)
+    if not read or isinstance(getattr(net, "block", None), Weighing):
+        return net, ()
+    return with_gates(net, gates), (LINEAR, ONE_FOR_ALL) if gates is gate_of_one else (LINEAR,)
 
 
 def with_gates(net: Network, gates: Gates = linear_gates) -> Any:

@@ -21,6 +21,7 @@ from ..limits.depth_limit import Obstacle
 from ..limits.slow_streams import normal_form
 from ..models import ResNet, Transformer
 from ..models.convolution import Convolution
+from ..models.gates import counted_as, linear_gates
 from ..models.networks import Network, Residual
 from ..optimizers import SGD, Muon
 from ..programs.language import LossDerivative, Scalar
@@ -29,7 +30,6 @@ from ..programs.program import Program
 from ..scaling import DepthScaling, Parametrization, Scaling
 from ..scaling.depth import EMBEDDING_READOUT_FAMILIES
 from ..training.builders import counted_training
-from ..models.gates import gate_of_one, linear_gates, reads_logits, with_gates
 from .blocks import BlockKernels, Pairs
 from .laws.pair_laws import kernels_of
 from .own_sublayers import require_kernels
@@ -95,10 +95,7 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
     if net.positions:
         raise NotCovered(f"scale: got {short(scale)} with update exponents matrix by matrix for {net.title}; expected "
                          "a tp.DepthScaling")
-    frozen = net.narrow.frozen()
-    if frozen.experts and reads_logits(frozen):
-        frozen = with_gates(frozen, linear_gates)
-    everywhere, found = counted(frozen, scale)
+    everywhere, found = counted(counted_as(net, linear_gates)[0], scale)
     return everywhere or _of_kets(found)
 
 
@@ -109,10 +106,9 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     Trained ends change no power of L in the layers. Raises ``ValueError`` where powers of L are not counted, for blocks
     that do not close on kernels and for streams that forget what they are given.
     """
-    if net.train_embedding_readout or net.narrow != net:
-        return regime(net.narrow.frozen(), alpha, gamma)
-    if net.experts and reads_logits(net) and not net.positions:
-        return regime(with_gates(net, gate_of_one), alpha, gamma)
+    stands_in, _ = counted_as(net)
+    if stands_in != net:
+        return regime(stands_in, alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
     if net.positions:
