@@ -16,7 +16,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._files import digest_of
-from tpcalc.reports.data import load_task
+from tpcalc.reports.options import load_task
 from tpcalc.reports.store import Store
 from tpcalc.studies.jobs import FinishedJobs
 

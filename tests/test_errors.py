@@ -46,9 +46,9 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/optimizers/faithful.py direction": "the direction of an optimizer of the user's, of what is no matrix",
     "tpcalc/lowering/recursions/cache.py load_source": "raised again, once the half-made module is gone",
     "tpcalc/_files.py kept_json": "a file that is damaged keeps nothing",
-    "tpcalc/reports/data.py load_task": "a file of the user's",
+    "tpcalc/reports/options.py load_task": "a file of the user's",
     "tpcalc/figures/images.py _own": "likewise",
-    "tpcalc/reports/data.py _read_csv": "a line of a file of the user's",
+    "tpcalc/reports/options.py _read_csv": "a line of a file of the user's",
     "tpcalc/reports/cli.py main": "the end of the shell: one line of what was raised, and exit status 2",
 }
 

@@ -41,7 +41,7 @@ def derived() -> Any:
 
 
 def band() -> Any:
-    from tpcalc.reports.pages.band import band_or_reason
+    from tpcalc.reports.stages import band_or_reason
     return band_or_reason(None, 4, [8], range(2), lambda: None)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ import sympy as sp
 from hypothesis import given, settings
 
 from tpcalc.gaussian import Expectation, Gaussians, Open, derive_expectation, expectation
-from tpcalc.gaussian.algebra import expanded_products
+from tpcalc.gaussian.rules import expanded_products
 from tpcalc.calculus.kets import Bracket, Hat, Ket
 from tpcalc.errors import Divergence
 

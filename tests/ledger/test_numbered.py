@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 from support.entries import entry, measured, proof
 
-from tpcalc.ledger import check, numbered
-from tpcalc.ledger.numbered import counts, table_of_counts
+from tpcalc.ledger import check, table
+from tpcalc.ledger.table import counts, table_of_counts
 from tpcalc.ledger.catalogue import keys
 
 
 def test_every_key_is_an_entry_and_every_statement_is_settled() -> None:
-    statements = numbered.numbered()
+    statements = table.numbered()
     known = set(keys())
     assert len(statements) == 3
     for paper, found in statements.items():
-        named = {key for settled in found.values() for key in settled if not key.startswith(numbered.TESTS)}
+        named = {key for settled in found.values() for key in settled if not key.startswith(table.TESTS)}
         assert named <= known, paper
         assert not [name for name, settled in found.items() if not settled], paper
 
 
 def test_every_test_that_is_named_is_there() -> None:
-    named = {key for found in numbered.numbered().values() for settled in found.values() for key in settled
-             if key.startswith(numbered.TESTS)}
+    named = {key for found in table.numbered().values() for settled in found.values() for key in settled
+             if key.startswith(table.TESTS)}
     assert named
     for name in named:
-        file, function = name.removeprefix(numbered.TESTS).split("::")
+        file, function = name.removeprefix(table.TESTS).split("::")
         tree = ast.parse((Path(__file__).parents[1] / file).read_text(encoding="utf-8"))
         assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
 
@@ -37,7 +37,7 @@ def test_a_statement_stands_as_its_weakest_entry_does(monkeypatch: pytest.Monkey
     entries = {e.key: e for e in (entry("p/derived", derive=proof), entry("p/measured", evidence=measured),
                                   entry("p/bad", derive=lambda: proof(difference=1.0)))}
     entries["p/above"] = entry("p/above", derive=proof, uses=("p/bad",))
-    monkeypatch.setattr(numbered, "numbered", lambda: {"P": {
+    monkeypatch.setattr(table, "numbered", lambda: {"P": {
         "1": ("p/derived",), "2": ("p/derived", "p/measured"), "3": (), "4": ("p/bad",), "5": ("p/above",),
         "6": ("p/elsewhere",), "7": ("tests/test_a.py::test_b",), "8": ("p/bad", "tests/test_a.py::test_b")}})
     ledger = check(entries)

@@ -9,10 +9,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.methods import directions
+from tpcalc.methods import particles
 from tpcalc.interpreters.training import Keep
 from tpcalc.methods.sampled import training
-from tpcalc.methods.directions import networks_beside, require_directions, said_of_directions
+from tpcalc.methods.particles import networks_beside, require_directions, said_of_directions
 from tpcalc.training.problem import Problem
 
 L, layer = sp.symbols("L l")
@@ -102,7 +102,7 @@ def test_gradients_of_rounding_alone_are_no_directions() -> None:
     task = tp.Sequences(TRIPLES.inputs[:, :, :1], TRIPLES.targets[:, :, :1])
     problem = tp.Problem(tp.Transformer(head_dim=2, positions=1, causal=False), task, OPT, SCALE, 2)
     found = tp.methods.Particles(batches=4).read(problem, Keep.NOTHING, None)
-    assert {member.name for member, values in directions._spectra(found.batches) if any(map(len, values))} == {
+    assert {member.name for member, values in particles._spectra(found.batches) if any(map(len, values))} == {
         "Wv", "Wo", "W1", "W2"}
     assert len(said_of_directions(problem, found)) == 1
 

@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.finite_width.first_projection import as_free_update, brought_back
+from tpcalc.finite_width.crossover import as_free_update, brought_back
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.optimizers.updates import finite_batches

@@ -8,7 +8,7 @@ import sympy as sp
 
 from tpcalc.derivations.derivation import NodeRule
 from tpcalc.gaussian.rules import ExpectationRule
-from tpcalc.gaussian.algebra import unused
+from tpcalc.gaussian.rules import unused
 from tpcalc.gaussian.variables import Expectation, condition
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.reports.pages.band import band_or_reason, measure_band, part_of
+from tpcalc.reports.stages import band_or_reason, measure_band, part_of
 from tpcalc.reports.pages.figures import networks_figure
 from tpcalc.reports.options import Setup
 from tpcalc.reports.stages import Networks

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.reports.data import load_task
+from tpcalc.reports.options import load_task
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(7, 2)), RNG.normal(size=(7, 1))

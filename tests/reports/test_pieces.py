@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from tpcalc.derivations import mathml
 from tpcalc.derivations.printing import SPECIAL
-from tpcalc.reports.pages import breaking, latex, numbers, tables
+from tpcalc.reports.pages import breaking, latex, tables
 from tpcalc.reports import progress, store
 from tpcalc.reports.arguments import growing, join_negative
 from tpcalc.reports.pages.document import TableColumn, Document, Paragraph, Section, DocumentTable, literal, translate
@@ -50,14 +50,14 @@ def test_formulas_without_mathml_are_refused(formula: str) -> None:
     (0.0, "$0$"), (None, "\u2013"), (float("nan"), "\u2013"), (0.25, "$0.250$"), (123.4, "$123$"),
     (1.234e-5, r"$1.23 \times 10^{-5}$"), (-9.999e-4, r"$-1.00 \times 10^{-3}$")])
 def test_numbers_in_text(value: float | None, expected: str) -> None:
-    assert numbers.math_number(value) == expected
+    assert tables.math_number(value) == expected
 
 
 def test_uncertainties_show_their_digits() -> None:
-    assert numbers.with_uncertainty(1.00043, 0.00017) == r"$1.00043 \pm 0.00017$"
-    assert numbers.with_uncertainty(0.5, 0.04, 2, "r") == r"$r = 0.500 \pm 0.040$"
-    assert numbers.with_uncertainty(0.5, float("inf")) == "$0.500$"
-    assert numbers.with_uncertainty(float("nan"), float("inf")) == "\u2013"
+    assert tables.with_uncertainty(1.00043, 0.00017) == r"$1.00043 \pm 0.00017$"
+    assert tables.with_uncertainty(0.5, 0.04, 2, "r") == r"$r = 0.500 \pm 0.040$"
+    assert tables.with_uncertainty(0.5, float("inf")) == "$0.500$"
+    assert tables.with_uncertainty(float("nan"), float("inf")) == "\u2013"
 
 
 def test_cells() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from math import prod
@@ -15,12 +17,11 @@ from ..errors import NotCovered
 from ..optimizers.updates import DIRECTIONS, HALF, RELATIVE as ON_NORMS, finite_batches, rank_powers
 from ..scaling import Powers, Scaling
 from ..scaling.parametrization import Frozen
-from ..tune.factors import (
-    ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers, depth_reason, expert_growths,
-    fold, gradient_degree, is_last, is_muon, on_spheres, one_eps, optimizer_of_role, width_growths)
+from ..tune.factors import (ADAMS, ADJUSTED, DEPTH, LOOPS, SIGN, WIDTH, assumed, checked_optimizer, depth_powers,
+                            depth_reason, expert_growths, fold, gradient_degree, is_last, is_muon, on_spheres, one_eps,
+                            optimizer_of_role, width_growths)
 from ..tune.parameters import Parameter
 from ..tune.recipe import named_recipe
-from .exports import FORMATS
 from .horizon import BATCHES, LENGTH, plan_horizon, with_horizon
 from .names import Shape, plain_name, renamed
 from .rates import SCALE, base_rate, base_rates, groups_of, muon_rate_of, rates_of
@@ -430,3 +431,56 @@ def _on_sphere(entry: PlanEntry, optimizer: str, data: str | None) -> list[Power
     assert powers_of_rank is not None
     relative = powers_of_rank.in_width(data)["relative step"] - HALF  # the first step took the size of entries
     return [*steps, PowerStep(RANK.format(RANKS[data]), "", Powers(lr={"n": relative}))]
+
+
+def regular_expression(pattern: str) -> str:
+    """What matches the names that a pattern stands for, and no others."""
+    return "^" + re.escape(pattern).replace(r"\*", r"\d+") + "$"
+
+
+def _factors(entry: PlanEntry, names: dict[str, str]) -> dict[str, float]:
+    found = {key: entry.factor(name) for name, key in names.items() if name != "eps" or entry.optimizer in ADAMS}
+    if not entry.parameter.decays:
+        found[names["weight_decay"]] = 0.0
+    return found
+
+
+def to_json(plan: Plan) -> str:
+    """Everything, as text."""
+    names = {name: name for name in ("init", "lr", "eps", "weight_decay", "forward")}
+    return json.dumps({
+        "recipe": plan.recipe, "optimizer": plan.optimizer, "forward": plan.forward,
+        "depth": [plan.roles.layers.base, plan.roles.layers.target], "width": plan.roles.width,
+        "parameters": [{"pattern": e.parameter.pattern, "role": e.parameter.role,
+                        "powers": {name: e.power(name) for name in names}, "factors": _factors(e, names)}
+                       for e in plan.entries], "multipliers": plan.multipliers(), "notes": list(plan.notes)}, indent=2)
+
+
+def to_hugging_face(plan: Plan) -> list[Fields]:
+    """One dictionary a pattern: groups are made of them in a trainer's ``create_optimizer``."""
+    names = {"lr": "lr_scale", "weight_decay": "weight_decay_scale", "eps": "eps_scale"}
+    return [{"params": regular_expression(e.parameter.pattern), **_factors(e, names)} for e in plan.entries]
+
+
+def to_nemo(plan: Plan) -> Fields:
+    """NeMo Automodel's ``param_group_overrides``, a factor of the optimizer's eps beside them."""
+    eps = {e.factor("eps") for e in plan.entries if e.optimizer in ADAMS}
+    if len({round(one, 12) for one in eps}) > 1:
+        raise ValueError("form: got 'nemo', which has one eps for all parameters, and this plan has "
+                         f"{', '.join(f'{one:.4g}' for one in sorted(eps))} times the base's; expected a recipe with "
+                         "one eps, such as 'completep' with forward='multiplier', or another form")
+    names = {"lr": "lr_mult", "weight_decay": "wd_mult", "eps": "eps"}
+    overrides = [{"pattern": regular_expression(e.parameter.pattern), **_factors(e, names)} for e in plan.entries]
+    for one in overrides:
+        one.pop("eps", None)
+    return {"param_group_overrides": overrides, "eps_scale": eps.pop() if eps else 1.0}
+
+
+def to_megatron(plan: Plan) -> dict[str, dict[str, float]]:
+    """{name of a ParamKey: factors}: multiply the configuration's max_lr, min_lr and eps by them in an override."""
+    names = {"lr": "lr_mult", "weight_decay": "wd_mult", "eps": "eps_mult"}
+    return {e.parameter.pattern: _factors(e, names) for e in plan.entries}
+
+
+FORMATS: dict[str, Callable[[Value], object]] = {
+    "hf": to_hugging_face, "nemo": to_nemo, "megatron": to_megatron, "json": to_json}

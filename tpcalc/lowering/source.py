@@ -15,11 +15,11 @@ from ..optimizers.spectral import Spectral
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
 from .code_lines import Value
-from .entry_terms import EntryTerms, written_terms
+from .expressions import EntryTerms, written_terms
 from .expressions import Writer
 from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, distributed, find_axes
-from .products import matrix_terms, simple_products
+from .expressions import matrix_terms, simple_products
 
 OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "inner", "mean", "total", "permuted", "quantile", "reshaped",
               "stacked", "finite")

@@ -13,7 +13,7 @@ from ..figures.images import DIGITS, labeled_images
 from ..figures.panels import write_picture
 from .progress import bar
 from .store import print_json, write_json
-from .workers import workers
+from .progress import workers
 
 FORMATS = {"svg": "Date", "pdf": "CreationDate"}
 TRAININGS = "trainings"  # the folder of what is finished, so that a stopped figure goes on

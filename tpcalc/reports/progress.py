@@ -1,12 +1,13 @@
-"""Progress bars on a terminal, nothing elsewhere."""
+"""Work that takes long: progress bars on a terminal, nothing elsewhere, and processes that share it."""
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from itertools import count
-from typing import Callable, Iterator
-
+from typing import Any, Callable, Iterator
 
 Progress = Callable[[int, int], None]
 
@@ -37,3 +38,8 @@ def bar(title: str, total: int) -> Iterator[Progress]:
             shown.update(done - shown.n)
 
         yield update
+
+
+def workers(number: int) -> Any:
+    """Processes that share the work; one is this process."""
+    return nullcontext() if number == 1 else ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))

@@ -14,14 +14,14 @@ from .. import _checks
 from .._files import write_text
 from ..ledger import Entry, Ledger, check, closure, dot, entries
 from ..ledger.document import ledger_latex
-from ..ledger.numbered import table_of_counts
+from ..ledger.table import table_of_counts
 from ..ledger.record import ReadEntry, counts_of_read, read_ledger, read_record, write_record
 from ..ledger.table import data, ledger_table
 from .failures import CompileError
 from .pages.latex import compile_pdf, find_tex
 from .progress import bar
 from .store import write_json
-from .workers import workers
+from .progress import workers
 
 
 def prove_command(args: argparse.Namespace) -> int:

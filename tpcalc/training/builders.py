@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Callable, Iterable, Mapping
 
@@ -14,7 +15,7 @@ from ..programs.backprop import Backward, Gradient, Trainable, backpropagate, in
 from ..programs.blocks import named_family
 from ..optimizers.clipped import Clipped
 from ..programs.indices import BATCH, L, POSITIONS, T, VISITS, i, j, l, m, o, p, t
-from ..programs.language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
+from ..programs.language import Family, LossDerivative, Matrix, Mean, Member, Scalar, Vector
 from ..models.activations import activation
 from ..models.network import NETWORKS, Layer, Network
 from ..optimizers.normalized import NormalizedSGD
@@ -24,7 +25,6 @@ from ..models.positions import at_positions
 from ..programs.program import Assign, Loop, Program, Statement
 from ..optimizers.updates import Optimizer, require_optimizer, schedule_rates, start, title, update
 from ..models.skips import Way, visits_apart
-from .first_outputs import FirstPass
 
 MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
@@ -313,3 +313,45 @@ def _trainable(of: Matrix | Vector, parts: list[Gradient], mean: Callable[[sp.Ex
     initial = None if isinstance(of, Matrix) else starts[of.name]
     family = Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
     return Trainable(family, (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """A forward pass with the weights of step 0. forward: the pass with those of step t; trained: names of vectors that
+    are trained, as matrices are."""
+
+    forward: tuple[Statement, ...]
+    trained: frozenset[str]
+
+    @property
+    def statements(self) -> list[Statement]:
+        """What it makes has names of its own."""
+        return [self._mapped(one) for one in self.forward]
+
+    def value(self, expression: sp.Expr) -> sp.Expr:
+        """An expression of what the pass makes, and of weights."""
+        made = set(_made(self.forward))
+        members = expression.atoms(Member)
+        return expression.xreplace({
+            **{one: _first(one) for one in members if one.name in made},
+            **{one: one.func(*one.args[:3], sp.Integer(0), *one.args[4:]) for one in members
+               if (isinstance(one, Matrix) or one.name in self.trained) and one.indices[:1] == (t,)}})
+
+    def _mapped(self, one: Statement) -> Statement:
+        if isinstance(one, Loop):
+            return Loop(one.index, one.first, one.last, tuple(map(self._mapped, one.body)), one.descending)
+        return Assign(self.value(one.target), self.value(one.value))
+
+
+def _first(one: Member) -> Member:
+    """x[t, l] as the first weights make it."""
+    name, latex = str(one.args[0]), str(one.args[1])
+    return Family(type(one), f"{name}_first", rf"{{{latex}^{{0}}}}", layered=bool(int(one.args[2])))[one.indices]
+
+
+def _made(statements: Iterable[Statement]) -> Iterable[str]:
+    for one in statements:
+        if isinstance(one, Loop):
+            yield from _made(one.body)
+        elif isinstance(one.target, (Vector, Scalar)):
+            yield one.target.name

@@ -11,7 +11,7 @@ from ...ledger.bibliography import CITED
 from ...ledger.citations import INTERPRETERS
 from .derivations import derivation
 from .document import Block, Code, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section, literal
-from .numbers import math_number, with_uncertainty
+from .tables import math_number, with_uncertainty
 from .phase import plane_blocks
 from .results import Results, failed, missing_stage, references, reproduce
 from .results_tables import band_table, convergence_table, exponents_table, flags_table, networks_table, training_table

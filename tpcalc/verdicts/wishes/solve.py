@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Callable, Iterable, Mapping, Sequence
@@ -14,13 +15,13 @@ from ..._checks import short
 from ..._shown import Short
 from ..._text import Aligned
 from ..counted import WIDE, Judged, by_gates, require_untied
-from ..counting import optimizer_or_default
-from ..visits import visited_once
+from ..counting import Counting, optimizer_or_default, symbols_of
+from ..visits import program_of_visits, visited_once
 from ...derivations.printing import latex
 from ...errors import NotCovered
 from ...orders import Affine, Region
 from ...orders.polytope import Polytope
-from ...scaling import DepthScaling
+from ...scaling import DepthScaling, Parametrization
 from ...scaling.parametrization import as_power
 from ...models import ResNet
 from ...models.network import Network
@@ -29,11 +30,30 @@ from ...optimizers.clipped import Clipped
 from ...width.layers import Perceptron
 from .choosing import chosen, objective
 from .pieces import Bounds, Piece, Pieces
-from .settings import ALL, SETTINGS_RULES, DepthSettings, Key, PowerSettings, Recipe
+from .settings import ALL, DECAYING, SETTINGS_RULES, TRAINING, DepthSettings, Key, PowerSettings, Recipe
 from .sizes import DepthSizes, Reason
-from .visit_powers import VisitSettings, VisitSizes
 from .table import USUAL, WISHES, Wish, sizes_at_most, wishes
 from .width_powers import WidthSettings, WidthSizes
+
+
+class VisitSizes(DepthSizes):
+    """The sizes of a training whose layers are visited N times, as ``classify_visits`` counts them."""
+
+    grows, summed = "N", 1
+
+    def _terms(self) -> Counting:
+        return Counting.of(program_of_visits(self.net, Parametrization(depth=symbols_of(self.net))))
+
+
+class VisitSettings(DepthSettings):
+    """What an optimizer and a branch multiplier are set to, as powers of N."""
+
+    def recipe(self, point: Sequence[Fraction]) -> None:
+        """None: no scaling has powers of N, by which builders divide."""
+
+    @property
+    def assumed(self) -> list[str]:
+        return [TRAINING, *[DECAYING] * self.has_decay]
 
 
 @dataclass(frozen=True, repr=False)
