@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from .estimates import Estimate, best_loss, negation, over_seeds, shift
 from .figure import Conclusion
-from .panels import curves
+from .panels import curves, legend, picture_of_panels
 
 OCTAVE = 1.0
 BASE = 8  # the size that larger ones are compared with, where it is among them: smaller ones are far from their limit
@@ -69,6 +69,20 @@ def draw_curve(axis: Any, curve: Curve, title: str) -> None:
     curves(axis, curve.values, curve.losses, [f"{curve.letter} = {size}" for size in curve.sizes])
     top = float(np.median(curve.losses[np.isfinite(curve.losses)]))
     axis.set(title=title, xlabel=curve.what, ylim=(0, 2 * top))
+
+
+def panels_of(found: Mapping[str, Curve], said: Sequence[int] = (-1,), rows: int = 1, label: str = "training loss"
+              ) -> Any:
+    """A picture of as many rows, with a panel a curve; said: the panels that have a legend."""
+    columns = len(found) // rows
+    picture, axes = picture_of_panels(columns, rows)
+    for axis, (title, curve) in zip(axes, found.items()):
+        draw_curve(axis, curve, title)
+    for axis in axes[::columns]:
+        axis.set_ylabel(label)
+    for panel in said:
+        legend(axes[panel])
+    return picture
 
 
 def numbers(found: Mapping[str, Curve]) -> dict[str, object]:

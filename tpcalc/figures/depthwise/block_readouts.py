@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ... import SGD, DepthScaling, ResNet
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, numbers, panels_of
 from ..estimates import Estimate, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import slices
-from ..panels import legend, picture_of_panels
 from ..trainings import StartedAtZero
 from .networks import INSTEAD, Shapes
 
@@ -33,15 +32,9 @@ def _(sizes: Sizes) -> Asked:
     parts = {"early": slices(losses)[0], "late": slices(losses)[-1]}
     found = {f"{name}, {part}": Curve(shapes.depths, values, one)
              for part, several in parts.items() for name, one in zip(SCALES, several)}
-    picture, axes = picture_of_panels(2, 2)
-    for axis, (name, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, name)
-    legend(axes[1])
-    for axis in axes[::2]:
-        axis.set_ylabel("training loss")
     gains = {name: gained(curve) for name, curve in found.items()}
     sde, ode = (f"{name}, early" for name in SCALES)
-    return Drawing(picture, numbers(found), (
+    return Drawing(panels_of(found, [1], 2), numbers(found), (
         *(found[f"{name}, late"].stays(name) for name in SCALES),
         Conclusion("early, deeper networks are better in the ODE scaling", f"losses fall by {gains[ode]}",
                    gains[ode].above(0)),

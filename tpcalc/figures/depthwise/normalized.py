@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from ... import ResNet
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, numbers, panels_of
 from ..estimates import Estimate, beside_blow_ups, best_octaves, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws, not_drawn
 from ..grids import late
-from ..panels import legend, picture_of_panels
 from .networks import INSTEAD, MUP, OURS, SCALES, Shapes
 
 NORMS = {"no norm": None, "LayerNorm": "layer"}
@@ -31,15 +30,10 @@ def _(sizes: Sizes) -> Asked:
         "relu", "mlp", norm=NORMS[norm], train_embedding_readout=True)) for scale in (MUP, OURS) for norm in NORMS}
     losses = late((yield np.stack([trainings for _, trainings in asked.values()])))
     found = {key: Curve(shapes.depths, values, one) for (key, (values, _)), one in zip(asked.items(), losses)}
-    picture, axes = picture_of_panels(len(NORMS), 2)
-    for axis, (key, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, ", ".join(key))
-    legend(axes[1])
-    for axis in axes[::2]:
-        axis.set_ylabel("training loss")
+    named = {", ".join(key): curve for key, curve in found.items()}
     less = varies_less(found[MUP, "LayerNorm"], found[MUP, "no norm"])
     reliable = varies_less(found[OURS, "LayerNorm"], found[MUP, "LayerNorm"])
-    return Drawing(picture, numbers({", ".join(key): curve for key, curve in found.items()}), (
+    return Drawing(panels_of(named, [1], 2), numbers(named), (
         Conclusion("under muP best rates vary less over depths with LayerNorm than without", f"by {less} octaves less",
                    less.above(0)),
         Conclusion("with LayerNorm they vary less under branches of 1/sqrt(L) than under muP alone",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ... import Adam, DepthScaling, Transformer, schedule
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, numbers, panels_of
 from ..estimates import best_loss, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import EPS, late
 from ..images import Patches
-from ..panels import legend, picture_of_panels
 from ..trainings import StartedAtZero
 
 RATES = (-5, 1)  # powers of 2
@@ -38,13 +37,8 @@ def _(sizes: Sizes) -> Asked:
         StartedAtZero(nets[name], opt, scale, depth, heads * head_dim, data, seed, QUERIES) for seed in range(seeds)]
         for opt in opts] for depth in depths] for name, (_, scale) in PANELS.items()], dtype=object))) / data.positions
     found = {name: Curve(depths, values, one) for name, one in zip(PANELS, losses)}
-    picture, axes = picture_of_panels(len(found))
-    for axis, (name, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, name)
-    axes[0].set_ylabel("training loss of a patch")
-    legend(axes[-1])
     more = over_seeds(last_gains(found[BOTH]) - last_gains(found[NORMED]))
-    return Drawing(picture, numbers(found), (
+    return Drawing(panels_of(found, label="training loss of a patch"), numbers(found), (
         *(curve.stays(name) for name, curve in found.items()),
         Conclusion(f"from L = {depths[-2]} to L = {depths[-1]} branches of 1/sqrt(L) gain more than LayerNorm alone",
                    f"the best loss falls by {more} more", more.above(0))))

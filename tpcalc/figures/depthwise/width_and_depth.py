@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, numbers, panels_of
 from ..estimates import best_loss, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import late
@@ -25,12 +25,7 @@ def across(sizes: Sizes, names: tuple[str, ...], kept: dict[tuple[str, str], boo
     found = {(name, size): curve for name, one in zip(names, losses) for size, curve in (
         (DEPTH, Curve(shapes.depths, values, one[:cut])),
         (WIDTH, Curve(shapes.widths, values, one[cut:], letter="n")))}
-    picture, axes = picture_of_panels(2, len(names))
-    for axis, ((name, size), curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, f"{name}, {size}")
-        legend(axis)
-    for axis in axes[::2]:
-        axis.set_ylabel("training loss")
+    picture = panels_of({", ".join(key): curve for key, curve in found.items()}, range(len(found)), len(names))
     judged = [found[key].stays(" ".join(key)) if stays else found[key].moves(" ".join(key))
               for key, stays in kept.items()]
     return Drawing(picture, numbers({" ".join(key): curve for key, curve in found.items()}), tuple(judged))

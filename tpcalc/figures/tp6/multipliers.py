@@ -8,12 +8,11 @@ from typing import Generator
 import numpy as np
 
 from ... import ResNet
-from ..curve import Curve, draw_curve, numbers
-from ..estimates import all_of, best_octaves
-from ..figure import Asked, Conclusion, Drawing, Sizes, draws
-from ..grids import BASE, Grid, adam, late, scaling, slices
-from ..panels import legend, picture_of_panels
-from .rates import ALL, MUP, SMALL
+from ..curve import Curve, numbers, panels_of
+from ..estimates import best_octaves
+from ..figure import Asked, Drawing, Sizes, draws
+from ..grids import BASE, Grid, adam, late, scaling
+from .rates import ALL, MUP, SMALL, of_parts
 
 NET = ResNet("relu")
 RATES, MULTIPLIERS = (-4, 2), (-3, 3)  # powers of 2
@@ -34,24 +33,11 @@ def swept(sizes: Sizes) -> Generator[np.ndarray, np.ndarray, tuple[Grid, np.ndar
 def _(sizes: Sizes) -> Asked:
     grid, losses = yield from swept(sizes)
     curve = Curve(grid.depths, grid.values, late(losses), WHAT)
-    picture, axes = picture_of_panels(1)
-    draw_curve(axes[0], curve, MUP)
-    axes[0].set_ylabel("training loss")
-    legend(axes[0])
-    return Drawing(picture, {**grid.said(), **numbers({MUP: curve})}, (curve.stays(MUP), curve.improves(MUP)))
+    return Drawing(panels_of({MUP: curve}), {**grid.said(), **numbers({MUP: curve})}, (
+        curve.stays(MUP), curve.improves(MUP)))
 
 
 @draws("tp6/24", "loss against the block multiplier in four parts of the training: Depth-muP", SMALL)
 def _(sizes: Sizes) -> Asked:
     grid, losses = yield from swept(sizes)
-    found = {f"part {k}": Curve(grid.depths, grid.values, part, WHAT) for k, part in enumerate(slices(losses), start=1)}
-    picture, axes = picture_of_panels(len(found))
-    for axis, (part, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, part)
-    axes[0].set_ylabel("training loss")
-    legend(axes[0])
-    said = "; ".join(f"{part}: {curve.shift}" for part, curve in [*found.items()][1:])
-    whole = [curve.stays(MUP) for curve in [*found.values()][1:]]
-    judged = Conclusion(f"{whole[0].claim}, in every part of the training but the first", f"octaves of {said}",
-                        all_of(one.agrees for one in whole))
-    return Drawing(picture, {**grid.said(), **numbers(found)}, (judged,))
+    return of_parts(grid, losses, MUP, WHAT)

@@ -7,11 +7,10 @@ from typing import Callable
 import numpy as np
 
 from ... import ResNet
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, numbers, panels_of
 from ..estimates import all_of, best_loss, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, late, slices
-from ..panels import legend, picture_of_panels
 
 SMALL = "digits for CIFAR-10, width 64 for 256, depths 4 to 64 for 8 to 1024, 80 steps of 32 images for 50 epochs of 64"
 OCTAVES = (-6, 2)
@@ -26,16 +25,11 @@ def scalings_compared(sizes: Sizes, net: ResNet, names: tuple[str, ...]) -> Aske
     grid = Grid.of(sizes, OCTAVES)
     losses = yield np.stack([grid.rates(net, *ALL[name]) for name in names])
     found = {name: Curve(grid.depths, grid.values, late(one)) for name, one in zip(names, losses)}
-    picture, axes = picture_of_panels(len(names))
-    for axis, (name, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, name)
-    axes[0].set_ylabel("training loss")
-    legend(axes[0])
     judged = tuple(one for name, curve in found.items() for one in paper_says(name, curve))
     if {MUP, ODE} <= {*found}:
         more = over_seeds(best_loss(found[ODE].losses[-1]) - best_loss(found[MUP].losses[-1]))
         judged += (Conclusion(f"{MUP} reaches lower losses than {ODE}", f"lower by {more}", more.above(0)),)
-    return Drawing(picture, {**grid.said(), **numbers(found)}, judged)
+    return Drawing(panels_of(found, [0]), {**grid.said(), **numbers(found)}, judged)
 
 
 def paper_says(name: str, curve: Curve) -> tuple[Conclusion, ...]:
@@ -67,23 +61,22 @@ def _(sizes: Sizes) -> Asked:
     return (yield from scalings_compared(sizes, ResNet("abs", norm="layer"), (MUP, BRANCHES)))
 
 
-def over_time(name: str) -> Callable[[Sizes], Asked]:
+def of_parts(grid: Grid, losses: np.ndarray, name: str, what: str = "learning rate") -> Drawing:
     """The curves of one scaling in four parts of the training."""
+    parts = slices(losses)
+    found = {f"part {k} of {len(parts)}": Curve(grid.depths, grid.values, part, what)
+             for k, part in enumerate(parts, start=1)}
+    whole = [curve.stays(name) if name == MUP else curve.moves(name) for curve in found.values()][1:]
+    said = "; ".join(f"{part}: {curve.shift}" for part, curve in [*found.items()][1:])
+    judged = Conclusion(f"{whole[0].claim} in every part of the training but the first", f"octaves of {said}",
+                        all_of(one.agrees for one in whole))
+    return Drawing(panels_of(found, [0]), {**grid.said(), **numbers(found)}, (judged,))
+
+
+def over_time(name: str) -> Callable[[Sizes], Asked]:
     def asks(sizes: Sizes) -> Asked:
         grid = Grid.of(sizes, OCTAVES)
-        parts = slices((yield grid.rates(ResNet("relu"), *ALL[name])))
-        found = {f"part {k} of {len(parts)}": Curve(grid.depths, grid.values, part)
-                 for k, part in enumerate(parts, start=1)}
-        picture, axes = picture_of_panels(len(found))
-        for axis, (part, curve) in zip(axes, found.items()):
-            draw_curve(axis, curve, part)
-        axes[0].set_ylabel("training loss")
-        legend(axes[0])
-        whole = [curve.stays(name) if name == MUP else curve.moves(name) for curve in found.values()][1:]
-        said = "; ".join(f"{part}: {curve.shift}" for part, curve in [*found.items()][1:])
-        judged = Conclusion(f"{whole[0].claim} in every part of the training but the first", f"octaves of {said}",
-                            all_of(one.agrees for one in whole))
-        return Drawing(picture, {**grid.said(), **numbers(found)}, (judged,))
+        return of_parts(grid, (yield grid.rates(ResNet("relu"), *ALL[name])), name)
     return asks
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ... import Adam, DepthScaling, Transformer, schedule
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, draw_curve, numbers, panels_of
 from ..estimates import Estimate, best_loss, over_seeds, shift
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import EPS, slices
@@ -113,13 +113,8 @@ def _(sizes: Sizes) -> Asked:
     parts = language.per_character((yield language.trainings(0, language.rates / 2)))
     found = {"middle": Curve(language.depths, language.rates / 2, parts[1]),
              "late": Curve(language.depths, language.rates / 2, parts[-1])}
-    picture, axes = picture_of_panels(2)
-    for axis, (name, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, name)
-    axes[0].set_ylabel("training loss of a character")
-    legend(axes[1])
     middle, end = (power_of_depth(curve) for curve in found.values())
-    return Drawing(picture, numbers(found), (
+    return Drawing(panels_of(found, label="training loss of a character"), numbers(found), (
         Conclusion("in the middle of training the best rate does not depend on depth", f"it goes like L^({middle})",
                    middle.within(-0.25, 0.25)),
         Conclusion("late it goes like 1/sqrt(L)", f"like L^({end})", end.within(-0.75, -0.25))))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ... import DepthScaling, ResNet, methods, train
-from ..curve import Curve, draw_curve, numbers
+from ..curve import Curve, numbers, panels_of
 from ..estimates import Estimate, best_loss, jackknife, over_seeds
 from ..figure import Asked, Conclusion, Drawing, Sizes, draws
 from ..grids import Grid, adam, late, scaling, slices
@@ -102,12 +102,7 @@ def _(sizes: Sizes) -> Asked:
     losses = late((yield np.stack([grid.rates(network(phi, 2), *ALL[MUP]) for phi in NORMS])))
     found = {f"{phi}{' with LayerNorm' if NORMS[phi] else ''}": Curve(grid.depths, grid.values, one)
              for phi, one in zip(NORMS, losses)}
-    picture, axes = picture_of_panels(len(found))
-    for axis, (name, curve) in zip(axes, found.items()):
-        draw_curve(axis, curve, name)
-    axes[0].set_ylabel("training loss")
-    legend(axes[-1])
-    return Drawing(picture, {**grid.said(), **numbers(found)}, tuple(
+    return Drawing(panels_of(found), {**grid.said(), **numbers(found)}, tuple(
         curve.moves(f"1/sqrt(L) with {name}") for name, curve in found.items()))
 
 
