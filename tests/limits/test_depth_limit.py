@@ -15,7 +15,6 @@ from tpcalc.orders.affine import Cell
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
 from tpcalc.limits.depth_limit import Obstacle, obstacle
 from tpcalc.limits.survival import Kind
-from tpcalc.limits.writing import definitions
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 H = sp.Rational(1, 2)
@@ -112,7 +111,7 @@ def test_equations_are_for_the_functions_that_are_defined(limit: tp.theory.Depth
                                                           gamma: float) -> None:
     """Coefficients are divided by powers of L in the equations where definitions say so, and nowhere else."""
     region = limit.at(alpha=alpha, gamma=gamma)
-    defined = {f for functions, _ in definitions(region) for f in functions if isinstance(f, Coefficient)}
+    defined = {f for _, functions, _ in region.scaled() for f in functions if isinstance(f, Coefficient)}
     solved = set().union(*(sp.Tuple(e.target, e.value).atoms(Coefficient) for e in region.equations))
     assert {f.args[-1] for f in solved} == ({f.args[-1] for f in defined} or {0})
 
@@ -188,7 +187,7 @@ def test_texts_say_the_rate_and_the_exponents(limit: tp.theory.DepthLimit) -> No
         said = re.search(r"rate: L\^\(-r\), r = (.*)$", str(region))
         assert said is not None and sp.sympify(said[1], names) == region.rate
         scaled = re.findall(r"divided by L\^\((.*)\)", str(region))
-        assert [sp.sympify(one, names) for one in scaled] == [exponent for _, exponent in definitions(region)]
+        assert [sp.sympify(one, names) for one in scaled] == [exponent for *_, exponent in region.scaled()]
 
 
 def test_kinds_without_one_scale_are_refused(limit: tp.theory.DepthLimit) -> None:

@@ -151,7 +151,7 @@ def test_steps_are_numbered_through(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_regions_name_streams_as_kets(capsys: pytest.CaptureFixture[str]) -> None:
     text = parts(capsys, "--phi tanh")[PARTS[3]]["latex"]
-    assert r"\text{no limit: updates add up in the stream $| x \rangle$ like }" in text and "|x>" not in text
+    assert r"\text{no limit: updates add up in the stream $| x \rangle$ like $L^" in text and "|x>" not in text
 
 
 def test_momentum_says_where_it_starts(capsys: pytest.CaptureFixture[str]) -> None:

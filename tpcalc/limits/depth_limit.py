@@ -9,25 +9,25 @@ from typing import Mapping, Sequence, overload
 import sympy as sp
 
 from .._checks import function
-from .._shown import Short
-from .._text import Aligned
 from .._types import LossRule, Number
+from ..calculus.coefficients import R
 from ..calculus.equations import KetEquations, kets
 from ..calculus.kets import Gamma
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..derivations.printing import latex
 from ..errors import Divergence, NotCovered
-from ..orders.affine import Affine, Cell, Region, exact_parameters, join, point_of
+from ..orders.affine import Cell, Region, exact_parameters, join
 from ..orders.counting import Orders, settled_orders
-from ..orders.quantities import Quantity, in_names_of
+from ..orders.quantities import Quantity, Sort, in_names_of
 from ..programs.language import LossDerivative
 from .collocation import CompiledLimit
+from .functions import P, Q, Coefficient, CovarianceFunction, OwnCoefficient, scaled_scalar
 from .integral_equations import LimitEquation, limit_equations
 from .kets.ket_limit import KetLimit, ket_limit
 from .slow_streams import normal_form
-from .survival import Kind, RegionPart, divide_cell, kind_of, on_region
+from .survival import Kind, RegionPart, divide_cell, kind_of
 from .translation import Remembered, Translator
-from .writing import limit_latex, limit_text, region_latex, region_text
+from .writing import ByRegions, OnRegion
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class LimitTerm:
 
 
 @dataclass(frozen=True, repr=False)
-class LimitRegion(Short, Aligned):
+class LimitRegion(OnRegion):
     """A region of the parameters on which the same terms survive at infinite depth, or on which there is no limit.
 
     region: exact inequalities; obstacle: what grows where there is no limit, else None. Quantities are sorted by kind:
@@ -144,11 +144,6 @@ class LimitRegion(Short, Aligned):
     part: RegionPart | None
     obstacle: Obstacle | None
     period: int = 1
-
-    @cached_property
-    def conditions(self) -> tuple[sp.Expr, ...]:
-        """Equations and inequalities in the parameters; () where there are none."""
-        return self.region.expressions(self.parameters)
 
     @property
     def has_limit(self) -> bool:
@@ -243,12 +238,31 @@ class LimitRegion(Short, Aligned):
         unit = 1.0 if self.period == 1 or power is -sp.oo else float(self.period**-power)
         return CompiledLimit.of(self.recursion.setting, equations, output, loss, self.memory, unit)
 
-    def latex(self) -> str:
-        """Conditions, scaled functions, equations and rate as lines of an ``aligned`` environment."""
-        return region_latex(self)
+    def reason_latex(self) -> str:
+        """Why there is no limit, as LaTeX text."""
+        return "" if self.obstacle is None else self.obstacle.latex()
 
-    def __str__(self) -> str:
-        return region_text(self)
+    def remembered(self) -> tuple[Remembered, ...]:
+        return self.memory
+
+    def scaled(self) -> list[tuple[str, list[sp.Expr], sp.Expr]]:
+        depth, found = "L" if self.period == 1 else f"{self.period} L", dict[sp.Expr, list[sp.Expr]]()
+        for kind, exponent in self.exponents_by_kind.items():
+            if exponent != 0:
+                found.setdefault(exponent, []).append(self._function(kind))
+        return [(depth, functions, exponent) for exponent, functions in found.items()]
+
+    def _function(self, kind: Kind) -> sp.Expr:
+        """The limit function of a kind of quantity, for generic steps."""
+        t, s = self.recursion.setting.time, self.recursion.setting.past
+        if kind.sort == Sort.COVARIANCE:
+            return CovarianceFunction(kind.number, kind.base, t, s, P, 1)
+        if kind.sort == Sort.COEFFICIENT:
+            if kind.own:
+                return OwnCoefficient(kind.number, kind.base, t, R, P)
+            return Coefficient(kind.number, kind.base, t, R if kind.start == 0 else -1, P, Q, 0, 1)
+        return scaled_scalar(next(e.target for e in self.recursion.equations if e.kind == "scalar"
+                                  and e.target.name == kind.name))
 
     def _part(self) -> RegionPart:
         if self.part is None:
@@ -257,12 +271,9 @@ class LimitRegion(Short, Aligned):
                              f"{self.obstacle.words()}")
         return self.part
 
-    def _written(self, form: Affine) -> sp.Expr:
-        return on_region(form, self.region).expression(self.parameters)
-
 
 @dataclass(frozen=True, repr=False)
-class DepthLimit(Short, Aligned):
+class DepthLimit(ByRegions[LimitRegion]):
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.
@@ -279,24 +290,9 @@ class DepthLimit(Short, Aligned):
     orders: Orders
     regions: tuple[LimitRegion, ...]
 
-    def at(self, **values: Number) -> LimitRegion:
-        """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
-
-        Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
-        """
-        point = point_of(exact_parameters(values, self.parameters), self.parameters)
-        return next(one for one in self.regions if one.region.contains(point))
-
     def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledLimit:
         """``LimitRegion.compile`` at a point."""
         return self.at(**values).compile(loss, **values)
-
-    def latex(self) -> str:
-        """The account of all regions as lines of an ``aligned`` environment."""
-        return limit_latex(self)
-
-    def __str__(self) -> str:
-        return limit_text(self)
 
 
 @overload

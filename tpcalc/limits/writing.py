@@ -1,86 +1,91 @@
-"""Limits of infinite depth written out, for people and for papers."""
+"""What limits of infinite depth have in common: regions that cover the parameters' space, for people and for papers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any, Generic, Sequence, TypeVar
 
 import sympy as sp
 
-from ..calculus.coefficients import R
+from .._shown import Short
+from .._text import Aligned
+from .._types import Number
 from ..derivations.printing import latex
-from .functions import P, Q, Coefficient, CovarianceFunction, OwnCoefficient, scaled_scalar
-from ..orders.quantities import Sort
-from .survival import Kind
+from ..orders.affine import Affine, Region, exact_parameters, point_of
+from .survival import on_region
+from .translation import Remembered
 
-if TYPE_CHECKING:
-    from .depth_limit import DepthLimit, LimitRegion
-
-
-def definitions(region: "LimitRegion") -> list[tuple[list[sp.Expr], sp.Expr]]:
-    """The limit functions that are quantities divided by a power of L: (functions, the power's exponent)."""
-    found: dict[sp.Expr, list[sp.Expr]] = {}
-    for kind, exponent in region.exponents_by_kind.items():
-        if exponent != 0:
-            found.setdefault(exponent, []).append(symbol_of(region, kind))
-    return [(functions, exponent) for exponent, functions in found.items()]
+Part = TypeVar("Part", bound="OnRegion")
 
 
-def symbol_of(region: "LimitRegion", kind: Kind) -> sp.Expr:
-    """The limit function of a kind of quantity, for generic steps."""
-    setting = region.recursion.setting
-    t, s = setting.time, setting.past
-    if kind.sort == Sort.COVARIANCE:
-        return CovarianceFunction(kind.number, kind.base, t, s, P, 1)
-    if kind.sort == Sort.COEFFICIENT:
-        if kind.own:
-            return OwnCoefficient(kind.number, kind.base, t, R, P)
-        return Coefficient(kind.number, kind.base, t, R if kind.start == 0 else -1, P, Q, 0, 1)
-    return scaled_scalar(next(e.target for e in region.recursion.equations if e.kind == "scalar"
-                              and e.target.name == kind.name))
+class OnRegion(Short, Aligned):
+    """What holds on a region of the parameters: a limit with its ``equations`` and its ``rate``, or a ``reason``."""
+
+    parameters: tuple[sp.Symbol, ...]
+    region: Region
+
+    @cached_property
+    def conditions(self) -> tuple[sp.Expr, ...]:
+        """Equations and inequalities in the parameters; () where there are none."""
+        return self.region.expressions(self.parameters)
+
+    def scaled(self) -> Sequence[tuple[str, Sequence[sp.Expr], sp.Expr]]:
+        """The limit functions that are quantities divided by a power of L: (the depth, functions, the exponent)."""
+        return ()
+
+    def remembered(self) -> Sequence[Remembered]:
+        """What optimizers remember, beside the equations."""
+        return ()
+
+    def latex(self: Any) -> str:
+        """Conditions, scaled functions, equations and rate as lines of an ``aligned`` environment."""
+        conditions = r",\; ".join(map(latex, self.conditions)) or r"\text{all exponents}"
+        lines = [rf"\textbf{{where }} & {conditions}"]
+        if not self.has_limit:
+            return " \\\\\n".join([*lines, rf"& \text{{no limit: {self.reason_latex()}}}"])
+        if self.is_trivial:
+            lines.append(r"& \text{trivial limit: updates add up to nothing}")
+        for depth, functions, exponent in self.scaled():
+            names = r",\; ".join(map(latex, functions))
+            lines.append(rf"& {names}: \text{{at depth ${depth}$, divided by }} L^{{{latex(exponent)}}}")
+        lines += [equation.latex() for equation in self.equations]
+        for one in self.remembered():
+            where = "" if (one.first, one.last) == (0, 1) else rf", \quad {latex(one.first)} < p < {latex(one.last)}"
+            lines.append(rf"{latex(one.target)} &= {latex(one.value)}{where}")
+        return " \\\\\n".join([*lines, rf"\text{{rate}} &: L^{{-r}}, \quad r = {latex(self.rate)}"])
+
+    def __str__(self: Any) -> str:
+        lines = [", ".join(f"{c.lhs} = {c.rhs}" if isinstance(c, sp.Eq) else str(c) for c in self.conditions)
+                 or "everywhere"]
+        lines += [f"  {'' if self.has_limit else 'no limit: '}{self.reason}"] * bool(self.reason)
+        if self.has_limit:
+            lines += [f"  {', '.join(map(str, functions))}: at depth {depth}, divided by L^({exponent})"
+                      for depth, functions, exponent in self.scaled()]
+            lines += [f"  {one}" for one in (*self.equations, *self.remembered())]
+            lines.append(f"  rate: L^(-r), r = {self.rate}")
+        return "\n".join(lines)
+
+    def _written(self, form: Affine) -> sp.Expr:
+        return on_region(form, self.region).expression(self.parameters)
 
 
-def region_text(region: "LimitRegion") -> str:
-    """Conditions, then the reason for no limit, or functions, equations, rate."""
-    lines = [", ".join(map(_condition, region.conditions)) or "everywhere"]
-    if region.reason:
-        lines.append(f"  {'no limit: ' if not region.has_limit else ''}{region.reason}")
-    if region.has_limit:
-        depth = "L" if region.period == 1 else f"{region.period} L"
-        lines += [f"  {', '.join(map(str, functions))}: at depth {depth}, divided by L^({exponent})"
-                  for functions, exponent in definitions(region)]
-        lines += [f"  {equation}" for equation in region.equations]
-        lines += [f"  {one}" for one in region.memory]
-        lines.append(f"  rate: L^(-r), r = {region.rate}")
-    return "\n".join(lines)
+class ByRegions(Short, Aligned, Generic[Part]):
+    """Limits by regions that cover the parameters' space."""
 
+    parameters: tuple[sp.Symbol, ...]
+    regions: tuple[Part, ...]
 
-def region_latex(region: "LimitRegion") -> str:
-    """The limit's regions as lines of an ``aligned`` environment."""
-    conditions = r",\; ".join(map(latex, region.conditions)) or r"\text{all exponents}"
-    lines = [rf"\textbf{{where }} & {conditions}"]
-    if region.obstacle is not None:
-        return " \\\\\n".join([*lines, rf"& \text{{no limit: {region.obstacle.latex()}}}"])
-    if region.is_trivial:
-        lines.append(r"& \text{trivial limit: updates add up to nothing}")
-    depth = "L" if region.period == 1 else f"{region.period} L"
-    for functions, exponent in definitions(region):
-        names = r",\; ".join(map(latex, functions))
-        lines.append(rf"& {names}: \text{{at depth ${depth}$, divided by }} L^{{{latex(exponent)}}}")
-    lines += [equation.latex() for equation in region.equations]
-    for one in region.memory:
-        where = "" if (one.first, one.last) == (0, 1) else rf", \quad {latex(one.first)} < p < {latex(one.last)}"
-        lines.append(rf"{latex(one.target)} &= {latex(one.value)}{where}")
-    lines.append(rf"\text{{rate}} &: L^{{-r}}, \quad r = {latex(region.rate)}")
-    return " \\\\\n".join(lines)
+    def at(self, **values: Number) -> Part:
+        """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
 
+        Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
+        """
+        point = point_of(exact_parameters(values, self.parameters), self.parameters)
+        return next(one for one in self.regions if one.region.contains(point))
 
-def limit_text(limit: "DepthLimit") -> str:
-    return "\n\n".join(map(region_text, limit.regions))
+    def latex(self) -> str:
+        """The account of all regions as lines of an ``aligned`` environment."""
+        return " \\\\[1ex]\n".join(region.latex() for region in self.regions)
 
-
-def limit_latex(limit: "DepthLimit") -> str:
-    return " \\\\[1ex]\n".join(map(region_latex, limit.regions))
-
-
-def _condition(condition: sp.Expr) -> str:
-    return f"{condition.lhs} = {condition.rhs}" if isinstance(condition, sp.Eq) else str(condition)
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.regions))

@@ -10,8 +10,6 @@ from typing import Iterator
 import sympy as sp
 
 from ..._checks import function
-from ..._shown import Short
-from ..._text import Aligned
 from ..._types import LossRule, Number
 from ...calculus.equations import KetEquations
 from ...calculus.kets import Ket
@@ -20,10 +18,10 @@ from ...derivations.derivation import Derivation
 from ...derivations.printing import latex
 from ...errors import Divergence
 from ...gaussian.scalar_functions import scalar_function
-from ...orders.affine import Affine, Region, exact_parameters, point_of
+from ...orders.affine import Affine, Region, exact_parameters
 from ...orders.quantities import in_names_of
 from ..integral_equations import LimitEquation
-from ..survival import on_region
+from ..writing import ByRegions, OnRegion
 from .expansion import LayerExpansion
 from .in_layer_time import StreamEquations, LayerTerm
 from .inside import inside_equations
@@ -51,7 +49,7 @@ class KetTerm:
 
 
 @dataclass(frozen=True, repr=False)
-class KetLimitRegion(Short, Aligned):
+class KetLimitRegion(OnRegion):
     """A region of the parameters on which the same terms survive, or on which something grows without bound.
 
     region: exact inequalities; growing: what grows where there is no limit, and its power of L; inside: whether updates
@@ -74,11 +72,6 @@ class KetLimitRegion(Short, Aligned):
     streams: StreamEquations
     growing: tuple[str, Affine] | None
     inside: bool
-
-    @cached_property
-    def conditions(self) -> tuple[sp.Expr, ...]:
-        """Equations and inequalities in the parameters; () where there are none."""
-        return self.region.expressions(self.parameters)
 
     @property
     def has_limit(self) -> bool:
@@ -177,33 +170,17 @@ class KetLimitRegion(Short, Aligned):
         """The recorded steps from the ket equations to what one layer adds to its streams."""
         return self.streams.expansion.derivation
 
-    def latex(self) -> str:
-        """Conditions, equations and rate as lines of an ``aligned`` environment."""
-        conditions = r",\; ".join(map(latex, self.conditions)) or r"\text{all exponents}"
-        lines = [rf"\textbf{{where }} & {conditions}"]
-        if self.growing is not None:
-            what, order = self.growing
-            for ket in self.streams.drift:
-                what = what.replace(f"|{ket.vector.name}>", rf"$| {ket.vector.args[1]} \rangle$")
-            return " \\\\\n".join([*lines, rf"& \text{{no limit: {what} like }} L^{{{latex(self._written(order))}}}"])
-        lines += [r"& \text{trivial limit: updates add up to nothing}"] * self.is_trivial
-        lines += [equation.latex() for equation in self.equations]
-        return " \\\\\n".join([*lines, rf"\text{{rate}} &: L^{{-r}}, \quad r = {latex(self.rate)}"])
-
-    def __str__(self) -> str:
-        lines = [", ".join(f"{c.lhs} = {c.rhs}" if isinstance(c, sp.Eq) else str(c) for c in self.conditions)
-                 or "everywhere"]
-        lines += [f"  {'' if self.has_limit else 'no limit: '}{self.reason}"] * bool(self.reason)
-        if self.has_limit:
-            lines += [*(f"  {equation}" for equation in self.equations), f"  rate: L^(-r), r = {self.rate}"]
-        return "\n".join(lines)
-
-    def _written(self, form: Affine) -> sp.Expr:
-        return on_region(form, self.region).expression(self.parameters)
+    def reason_latex(self) -> str:
+        """Why there is no limit, as LaTeX text."""
+        assert self.growing is not None
+        what, order = self.growing
+        for ket in self.streams.drift:
+            what = what.replace(f"|{ket.vector.name}>", rf"$| {ket.vector.args[1]} \rangle$")
+        return f"{what} like $L^{{{latex(self._written(order))}}}$"
 
 
 @dataclass(frozen=True, repr=False)
-class KetLimit(Short, Aligned):
+class KetLimit(ByRegions[KetLimitRegion]):
     """The limits of infinite depth of a network's kets, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L.
@@ -220,25 +197,10 @@ class KetLimit(Short, Aligned):
     parameters: tuple[sp.Symbol, ...]
     regions: tuple[KetLimitRegion, ...]
 
-    def at(self, **values: Number) -> KetLimitRegion:
-        """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
-
-        Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
-        """
-        point = point_of(exact_parameters(values, self.parameters), self.parameters)
-        return next(one for one in self.regions if one.region.contains(point))
-
     def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledStreams:
         """``KetLimitRegion.compile`` at a point, given by the parameters' names."""
         names = set(map(str, self.parameters))
         return self.at(**{name: value for name, value in values.items() if name in names}).compile(loss, **values)
-
-    def latex(self) -> str:
-        """The account of all regions as lines of an ``aligned`` environment."""
-        return " \\\\[1ex]\n".join(region.latex() for region in self.regions)
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self.regions))
 
 
 def ket_limit(kets: KetEquations) -> KetLimit:
