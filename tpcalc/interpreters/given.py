@@ -49,7 +49,7 @@ class Numbers:
                 raise NotRational(f"{what or value}: {number} is not rational; exact evaluation takes rational numbers "
                                   "and, of a size such as L, powers that are rational (L = 4 for L^(1/2)); exact=False "
                                   "takes all")
-            return Fraction(int(number.p), int(number.q))
+            return Fraction(number)
         try:
             return float(value)
         except TypeError:

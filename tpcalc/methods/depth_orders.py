@@ -122,4 +122,4 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
 
 
 def _number(value: sp.Expr) -> Fraction | float:
-    return Fraction(int(value.p), int(value.q)) if value.is_Rational else float(value)
+    return Fraction(value) if value.is_Rational else float(value)

@@ -48,7 +48,7 @@ class Affine:
         if not all(c.is_Rational for c in (*slopes, constant)):
             raise NotAffine(f"exponent {expression}; expected affine forms in "
                             f"{', '.join(map(str, parameters)) or 'nothing'} with rational coefficients")
-        return cls(tuple(_fraction(c) for c in slopes), _fraction(constant))
+        return cls(tuple(map(Fraction, slopes)), Fraction(constant))
 
     @classmethod
     def number(cls, value: Fraction | int, size: int) -> "Affine":
@@ -78,7 +78,7 @@ class Affine:
 
     def expression(self, parameters: Sequence[sp.Symbol]) -> sp.Expr:
         """The form as a sympy expression."""
-        return sp.Add(_rational(self.constant), *(_rational(c) * p for c, p in zip(self.slopes, parameters)))
+        return sp.Add(sp.Rational(self.constant), *(sp.Rational(c) * p for c, p in zip(self.slopes, parameters)))
 
     def scaled(self) -> "Affine":
         """The half-plane {form > 0} as a form whose coefficients are whole numbers without a common factor."""
@@ -96,7 +96,7 @@ def point_of(values: Mapping[sp.Symbol, sp.Expr], parameters: Sequence[sp.Symbol
     if missing:
         raise ValueError(f"no value for {', '.join(map(str, missing))}; given: {dict(values)}")
     numbers = [symbolic(values[p]) for p in parameters]
-    return tuple(_fraction(number) if number.is_Rational else number for number in numbers)
+    return tuple(Fraction(number) if number.is_Rational else number for number in numbers)
 
 
 def exact_parameters(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
@@ -110,14 +110,6 @@ def exact_parameters(values: Mapping[str, Number], parameters: Iterable[sp.Symbo
         if not number.is_number or number.is_real is not True:
             raise ValueError(f"{parameter}: got {number}; expected a real number")
     return numbers
-
-
-def _fraction(number: sp.Rational) -> Fraction:
-    return Fraction(int(number.p), int(number.q))
-
-
-def _rational(number: Fraction) -> sp.Rational:
-    return sp.Rational(number.numerator, number.denominator)
 
 
 @dataclass(frozen=True)

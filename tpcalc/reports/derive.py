@@ -222,9 +222,8 @@ def _optimizer(args: argparse.Namespace) -> Any:
 
 
 def _training(args: argparse.Namespace, net: ResNet | Transformer, opt: Any) -> Program:
-    exponents = [symbol if given is None else sp.Rational(given.numerator, given.denominator)
-                 for symbol, given in zip(SYMBOLS, (args.alpha, args.gamma))]
-    return program(net, opt, DepthScaling(*exponents))
+    given = (args.alpha, args.gamma)
+    return program(net, opt, DepthScaling(*(s if one is None else one for s, one in zip(SYMBOLS, given))))
 
 
 def _of_user(given: str) -> Program:

@@ -9,8 +9,8 @@ from typing import Sequence
 import sympy as sp
 
 from .._types import Json
-from .. import Divergence, ResNet, classify
-from .options import Setup, depth_scaling
+from .. import DepthScaling, Divergence, ResNet, classify
+from .options import Setup
 from .progress import Progress
 
 FLAGS = ("stable_at_init", "stable_in_training", "output_stable", "nontrivial", "faithful_at_init",
@@ -54,7 +54,7 @@ def judge_stage(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]]
     tries: depths to measure at, those after the first where networks of the former ones overflow; none of
     them: no measurement. net: default the linear network, the only one that can be measured.
     """
-    scale = depth_scaling(alpha, gamma)
+    scale = DepthScaling(alpha, gamma)
     if net is not None and tries:
         net.require_plain("a measurement of exponents")
     verdict = classify(scale.alpha, scale.gamma, net)

@@ -12,17 +12,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import sympy as sp
 
 from .._files import arrays_of, text_of
 from .._types import Json
 from .. import SGD, DepthScaling, ResNet, Task, tasks
 
 SHAPES = "arrays 'inputs' and 'targets' of shape (steps, batch, dimension), (samples, dimension) or (steps,)"
-
-
-def depth_scaling(alpha: Fraction, gamma: Fraction) -> DepthScaling:
-    return DepthScaling(*(sp.Rational(e.numerator, e.denominator) for e in (alpha, gamma)))
 
 
 def require_seeds(seeds: int) -> None:
@@ -44,7 +39,7 @@ class Descent:
 
     @property
     def scale(self) -> DepthScaling:
-        return depth_scaling(self.alpha, self.gamma)
+        return DepthScaling(self.alpha, self.gamma)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from typing import Any, Callable
 import numpy as np
 
 from .._types import Json
-from .. import SGD, Divergence, ResNet, Sequences, kets, program, train
+from .. import SGD, DepthScaling, Divergence, ResNet, Sequences, kets, program, train
 from ..theory import AttentionLayer, attention_limit
 from ..errors import NotCovered
 from ..studies.convergence import fit_order
 from ..studies.optimum import grid_optimum
-from .options import depth_scaling
 from .progress import Progress, counting, silent
 from .transformer_options import TransformerOptions
 
@@ -170,7 +169,7 @@ def _loss(options: TransformerOptions, task: Sequences, alpha: Any, gamma: Any, 
     for seed in range(options.seed, options.seed + SEEDS):
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                run = train(options.net, task, SGD(rate), depth_scaling(alpha, gamma), depth, width, method="dense",
+                run = train(options.net, task, SGD(rate), DepthScaling(alpha, gamma), depth, width, method="dense",
                             seed=seed)
         except Divergence:
             return float("inf")

@@ -66,7 +66,7 @@ def tasks(draw: st.DrawFn, max_steps: int = 4, max_batch: int = 3, max_inputs: i
 def rationals(low: Number, high: Number, max_denominator: int = 8) -> st.SearchStrategy[sp.Rational]:
     """Exact rationals of [low, high] with small denominators."""
     fractions = st.fractions(Fraction(low), Fraction(high), max_denominator=max_denominator)
-    return fractions.map(lambda f: sp.Rational(f.numerator, f.denominator))
+    return fractions.map(sp.Rational)
 
 
 @st.composite

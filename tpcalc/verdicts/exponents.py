@@ -99,8 +99,7 @@ def alone_by_regions(counting: Counting, matrix: str) -> tuple[Exponents, ...]:
 
 
 def _at(counting: Counting, point: Point, directions: Sequence[Point] = ()) -> Counting:
-    return counting.there({s: sp.Rational(x.numerator, x.denominator)
-                           for s, x in zip(counting.counted.parameters, point)}, directions)
+    return counting.there(dict(zip(counting.counted.parameters, map(sp.Rational, point))), directions)
 
 
 def _inside(divided: Sequence[ParameterCell[Exponents]], face: Region, evaluated: Evaluation) -> Exponents:
@@ -157,8 +156,8 @@ def spanning(face: Region) -> list[Point]:
 
 def directions_in(face: Region) -> list[Point]:
     """Directions along which a face extends."""
-    equations = sp.Matrix([[sp.Rational(a.numerator, a.denominator) for a in form.slopes] for form in face.equations])
-    return [tuple(Fraction(int(x.p), int(x.q)) for x in one) for one in equations.nullspace()]
+    equations = sp.Matrix([[*map(sp.Rational, form.slopes)] for form in face.equations])
+    return [tuple(map(Fraction, one)) for one in equations.nullspace()]
 
 
 def _are(forms: Exponents, point: Point, there: Exponents) -> bool:
@@ -186,10 +185,10 @@ def _form_through(points: Sequence[Point], values: Sequence[Exponent]) -> Expone
     moved = [[y - x for x, y in zip(points[0], point)] for point in points[1:]]
     slopes = [Fraction(0)] * size
     if moved:
-        rows = sp.Matrix([[sp.Rational(x.numerator, x.denominator) for x in row] for row in moved])
-        rises = sp.Matrix([sp.Rational((h - heights[0]).numerator, (h - heights[0]).denominator) for h in heights[1:]])
+        rows = sp.Matrix([[*map(sp.Rational, row)] for row in moved])
+        rises = sp.Matrix([sp.Rational(h - heights[0]) for h in heights[1:]])
         solved = rows.T * (rows * rows.T).LUsolve(rises)
-        slopes = [Fraction(int(x.p), int(x.q)) for x in solved]
+        slopes = [*map(Fraction, solved)]
     constant = heights[0] - sum((a * x for a, x in zip(slopes, points[0])), Fraction(0))
     return Exponent.single(Affine(tuple(slopes), constant))
 

@@ -49,7 +49,7 @@ class Perceptron:
     @property
     def powers(self) -> tuple[Fraction, ...]:
         """Powers of n of all layers' sizes, input and output too."""
-        return (Fraction(0), *(Fraction(int(one.p), int(one.q)) for one in self.widths), Fraction(0))  # type: ignore
+        return (Fraction(0), *map(Fraction, self.widths), Fraction(0))  # type: ignore
 
 
 class SizedProduct(NamedTuple):

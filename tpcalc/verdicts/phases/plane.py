@@ -172,6 +172,6 @@ def _chosen(extrema: list[sp.Expr], face: Region) -> Iterator[tuple[sp.Expr, sp.
     """Minima and maxima, each with the argument that it is all over a face."""
     point: Point | None = face.point()  # type: ignore[assignment]
     assert point is not None
-    values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(COORDINATES, point)}
+    values = dict(zip(COORDINATES, map(sp.Rational, point)))
     for e in extrema:
         yield e, next(arg for arg in e.args if arg.xreplace(values) == e.xreplace(values))

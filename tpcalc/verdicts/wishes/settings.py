@@ -295,7 +295,7 @@ class DepthSettings(PowerSettings):
                                      "expected ones of order one, or gradient descent")
 
     def recipe(self, point: Sequence[Fraction]) -> Recipe:
-        alpha, *gammas = map(_rational, point)
+        alpha, *gammas = map(sp.Rational, point)
         names = self.sizes.trained
         return Parametrization(depth={"alpha": alpha, **dict(zip(names, gammas))}).over(names, ends=False)
 
@@ -307,10 +307,6 @@ class DepthSettings(PowerSettings):
                        if net.positions else [])
 
     def _beyond(self, point: Point) -> dict[str, sp.Expr]:
-        values = dict(zip(self.sizes.symbols, map(_rational, point)))
+        values = dict(zip(self.sizes.symbols, map(sp.Rational, point)))
         gammas = dict(zip(self.sizes.trained, list(values.values())[1:]))
         return {name: moves + gammas[name] for name, moves in self.sizes.terms.there(values).gradients(0).items()}
-
-
-def _rational(x: Fraction) -> sp.Rational:
-    return sp.Rational(x.numerator, x.denominator)

@@ -223,7 +223,7 @@ class DepthSizes(PowerSizes):
                              "change a stream by as much as it is are counted at given exponents alone")
 
     def _at(self, point: Point, inner: Point | None, what: str | None) -> Forms:
-        values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(self.symbols, point)}
+        values = dict(zip(self.symbols, map(sp.Rational, point)))
         directions = unit_directions(len(self._order))
         if inner is not None and inner != point:
             way = towards(point, inner)

@@ -239,7 +239,7 @@ def _bounds(of: Callable[[Judged], DepthSizes], net: Judged) -> tuple[Bounds, De
 
 
 def _set_to(settings: PowerSettings, piece: Piece, point: Sequence[Any]) -> dict[Key, sp.Expr]:
-    values = [sp.Rational(x.numerator, x.denominator) for x in point]
+    values = [*map(sp.Rational, point)]
     return {key: settings.fixed.get(key, piece.regime.powers[key].expression(values)) for key in settings.keys}
 
 

@@ -124,7 +124,7 @@ class WidthSettings(PowerSettings):
         """For gradient descent, of whose rates a width scaling is, where all layers are as wide."""
         if not isinstance(self.opt, SGD) or set(self.sizes.net.widths) != {1}:
             return None
-        inits, rates = ([-sp.Rational(x.numerator, x.denominator) for x in point[k::2]] for k in (0, 1))
+        inits, rates = ([-sp.Rational(x) for x in point[k::2]] for k in (0, 1))
         fans = self.sizes.net.powers
         return WidthScaling([-2 * init - fan for init, fan in zip(inits, fans)],
                             [-rate - fan for rate, fan in zip(rates, fans)], 0).canonical()

@@ -139,7 +139,7 @@ class SizeFunctions:
         if value.is_Float:
             value = sp.Rational(value)
         if value.is_Rational:
-            return self.algebra.number(Fraction(int(value.p), int(value.q)))
+            return self.algebra.number(Fraction(value))
         if value.is_number and (not value.is_real or value.is_finite is False):
             raise NotCovered(f"{value}: no real number")
         rational, others = value.as_coeff_Mul()

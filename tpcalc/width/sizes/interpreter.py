@@ -151,8 +151,8 @@ class SizeInterpreter:
             raise NotCovered(f"{e}: no rule for this function of numbers")
         if power != 1 and len(inside.terms) == 1 and not inside.rest:
             (form, monomial), value = next(iter(inside.terms.items()))
-            factor = self.functions.constant(sp.Rational(value.numerator, value.denominator) ** power)
-            exact = _fraction(power)
+            factor = self.functions.constant(sp.Rational(value) ** power)
+            exact = Fraction(power)
             raised = Total({(form * exact, tuple((m, p * exact) for m, p in monomial)): Fraction(1)})
             return self.algebra.product(factor, raised)
         found = leading_size(self.algebra, inside).power
@@ -160,7 +160,7 @@ class SizeInterpreter:
             raise NotCovered(f"{e}: a function of a number that vanishes")
         if power != 1:
             unit = self.algebra.product(self.algebra.power(found * -1), inside)
-            return self.algebra.product(self.algebra.power(found * _fraction(power)),
+            return self.algebra.product(self.algebra.power(found * Fraction(power)),
                                         self.algebra.of(NumberFunction(f"power {power}", unit.key)))
         if isinstance(e, sp.sign):
             unit = self.algebra.product(self.algebra.power(found * -1), inside)
@@ -192,7 +192,3 @@ RULES: dict[type[sp.Expr], Callable[[SizeInterpreter, sp.Expr], Value]] = {
     Mean: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
     LossDerivative: SizeInterpreter.loss_derivative,
 }
-
-
-def _fraction(power: sp.Expr) -> Fraction:
-    return Fraction(int(power.p), int(power.q))
