@@ -216,6 +216,14 @@ def finite_array(name: str, value: object) -> np.ndarray:
     return array
 
 
+def growing_numbers(name: str, value: object) -> np.ndarray:
+    """``value`` as an array of positive numbers, each larger than the one before."""
+    found = finite_array(name, value)
+    if found.ndim != 1 or not len(found) or found[0] <= 0 or np.any(np.diff(found) <= 0):
+        raise ValueError(f"{name}: got {short(value)}; expected growing positive numbers")
+    return found
+
+
 def real_number(name: str, value: object, finite: bool = True) -> float:
     """``value`` as a float; raises ``ValueError`` for what is complex, no number, or (``finite``) not finite."""
     try:

@@ -9,7 +9,7 @@ import sympy as sp
 
 from ..programs.language import Member, Scalar, Vector
 from ..programs.program import Program
-from .nest import Axes, Family, Layout, family, is_given_axis
+from .nest import Axes, Family, Layout, is_given_axis
 
 Index = Mapping[sp.Symbol, str]
 LastReads = Mapping[sp.Symbol, tuple[str, str]]
@@ -47,7 +47,7 @@ class Names:
         self.functions: dict[str, tuple[str, type | None, int]] = {}
 
     def number_of(self, member: Member) -> int:
-        one = family(member)
+        one = member.family_key
         if one not in self.families:
             self.families.append(one)
             self.layouts.append(self.layout(member))
@@ -55,7 +55,7 @@ class Names:
 
     def layout(self, member: Member) -> Layout:
         """The axes of a family that is only given: every index that is a symbol there is an axis of vectors."""
-        found = self.axes.layouts.get(family(member))
+        found = self.axes.layouts.get(member.family_key)
         if found is not None:
             return found
         vectors = isinstance(member, Vector)
@@ -64,7 +64,7 @@ class Names:
 
     def is_data(self, member: Member) -> bool:
         """Is it read from what is given, and never assigned?"""
-        return isinstance(member, Scalar) and family(member) not in self.axes.layouts
+        return isinstance(member, Scalar) and member.family_key not in self.axes.layouts
 
     def integer(self, expression: sp.Expr, index: Index) -> str:
         """Code of a whole number; raises ``TypeError`` for what is not made of indices and sizes."""
@@ -109,7 +109,7 @@ class Names:
         found = [(i, axis) for i, axis in zip(member.indices, layout) if axis is not None]
         ends, cuts, axes = [], [], []
         for position, (i, axis) in enumerate(found):
-            only_given = family(member) not in self.axes.layouts
+            only_given = member.family_key not in self.axes.layouts
             start = f"first[{number}][{position}]" if only_given else self.integer(axis[0], {})
             low, high = bounds[i] if i in bounds else (self.integer(i, index),) * 2
             ends.append(f"({low}, {high})")

@@ -19,11 +19,6 @@ Bounds = tuple[sp.Expr, sp.Expr]
 Layout = tuple[Union[Bounds, None], ...]
 
 
-def family(member: Member) -> Family:
-    """What members of one family share."""
-    return (type(member), *member.args[:3])
-
-
 @dataclass(frozen=True)
 class Leaf:
     """A statement with the loops that became axes, outermost first."""
@@ -97,7 +92,7 @@ def _layouts(locations: list[Location], kept: set[int]) -> dict[Family, Layout]:
     """By the first statement that assigns a family; others are held against it."""
     found: dict[Family, Layout] = {}
     for location in locations:
-        found.setdefault(family(location.statement.target), _layout(location, kept))
+        found.setdefault(location.statement.target.family_key, _layout(location, kept))
     return found
 
 
@@ -135,11 +130,11 @@ def _against(program: Program, locations: list[Location], location: Location, ax
     for node in value.atoms(Member, LossDerivative):
         bad |= _misread(program, node, names, axes)
     for loop in axes.of(location):  # what is assigned in a loop is read there at its own index
-        inside = {family(p.statement.target): p.statement.target for p in locations
+        inside = {p.statement.target.family_key: p.statement.target for p in locations
                   if any(one is loop for one in p.loops)}
         for member in value.atoms(Member):
-            if family(member) in inside:
-                where = inside[family(member)].indices
+            if member.family_key in inside:
+                where = inside[member.family_key].indices
                 if loop.index in where and member.indices[where.index(loop.index)] != loop.index:
                     bad.add(id(loop))
     return bad & (axes.loops | {key for key in sums.values()}) - axes.plain_sums
@@ -153,12 +148,12 @@ def _clashes(program: Program, locations: list[Location], location: Location, ax
     """Loops over axes of a family that another statement, or what is given, lays out differently."""
     target, bad = location.statement.target, set()
     ours = _layout(location, set(axes.loops))
-    theirs = axes.layouts[family(target)]
+    theirs = axes.layouts[target.family_key]
     for p, index in enumerate(target.indices):
         given = any(g.same_family(target) and p < len(g.indices) and g.indices[p].is_number
                     for g in (*program.vectors, *program.matrices, *program.data))
         if given or len(ours) != len(theirs) or ours[p] != theirs[p]:
-            bad |= {id(loop) for other in locations if family(other.statement.target) == family(target)
+            bad |= {id(loop) for other in locations if other.statement.target.family_key == target.family_key
                     for loop in axes.of(other)
                     if p < len(other.statement.target.indices) and other.statement.target.indices[p] == loop.index}
     return bad
@@ -178,7 +173,7 @@ def _misread(program: Program, node: sp.Expr, names: dict, axes: Axes) -> set:
 
 
 def _has_axis(program: Program, member: Member, position: int, axes: Axes) -> bool:
-    layout = axes.layouts.get(family(member))
+    layout = axes.layouts.get(member.family_key)
     if layout is not None:
         return position < len(layout) and layout[position] is not None
     return is_given_axis(program, member, position)

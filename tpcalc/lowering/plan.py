@@ -12,7 +12,6 @@ import sympy as sp
 from .._types import Array
 from ..programs.language import Matrix, Member, Scalar, Vector
 from ..programs.indices import write_out
-from .nest import family
 from .source import Lowered
 
 Location = tuple[int, tuple[int, ...]]  # family and indices that are no axes
@@ -77,7 +76,7 @@ class _Walk:
         self.lowered, self.sizes, self.numbers, self.shapes = lowered, sizes, numbers, shapes
         self.families = lowered.names.families
         program = lowered.program
-        self.givens = [[g for g in (*program.vectors, *program.matrices, *program.data) if family(g) == one]
+        self.givens = [[g for g in (*program.vectors, *program.matrices, *program.data) if g.family_key == one]
                        for one in self.families]
         self.assigned: dict[Location, LastReads] = {}
         self.given: dict[Location, LastReads] = {}

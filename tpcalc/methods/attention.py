@@ -27,7 +27,7 @@ from ..results.run import Run
 from ..scaling import DepthScaling
 from ..training.problem import Problem
 from .extrapolation import error_of_mean
-from .method import Progress, outputs_alone, reason_of, refusal, require_taken
+from .method import Progress, outputs_alone, reason_of, refusal, require_outputs_alone
 
 HALF = sp.Rational(1, 2)
 FEWEST, MOST, SCRAMBLES = 256, 4096, 8   # points of a head
@@ -78,10 +78,7 @@ class Attention:
         progress: called with (rounds done, rounds at most). Raises ``Divergence`` where the limit is not resolved, or
         where not one digit is known, ``NotCovered`` for ``keep_nodes``: outputs alone are known.
         """
-        require_taken(self, problem)
-        if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected "
-                             "None")
+        require_outputs_alone(self, problem, keep_nodes)
         task, net, opt = problem.task, problem.net, problem.opt
         assert isinstance(net, Transformer) and isinstance(opt, SGD) and isinstance(task, Sequences)
         rounds, points = int(math.log2(MOST // FEWEST)) + 1, FEWEST

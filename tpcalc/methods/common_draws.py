@@ -11,7 +11,7 @@ import numpy as np
 from .._types import Fields, KeptNodes
 from .. import _checks
 from .._spread import results_in_order, require_executor
-from ..errors import Divergence, NotCovered
+from ..errors import Divergence
 from ..interpreters.common_draws import Refinement
 from ..interpreters.lowered_particles import PAIRED_SAMPLES, averages_over_pairs, least_samples
 from ..interpreters.given import whole_heads
@@ -23,7 +23,7 @@ from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
 from .fluctuations import are_told, fewest_part
-from .method import Progress, outputs_alone, reason_of, refusal, require_known_directions, require_taken
+from .method import Progress, outputs_alone, reason_of, refusal, require_known_directions, require_outputs_alone
 from .particles import Particles
 from .sampled import training
 
@@ -101,10 +101,7 @@ class CommonDraws:
         limit, or where outputs change more with the last doubling of the depth than with the one before, ``ValueError``
         for ``keep_nodes``: outputs alone are extrapolated.
         """
-        require_taken(self, problem)
-        if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected "
-                             "None")
+        require_outputs_alone(self, problem, keep_nodes)
         orders = depth_orders(problem.net, problem.scale)
         plan = _Plan.of(self, problem)
         if are_told(problem):  # refuses what vanishes, at the first depth, beside the budget

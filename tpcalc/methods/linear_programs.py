@@ -9,7 +9,7 @@ import numpy as np
 
 from .._types import KeptNodes
 from .. import _checks
-from ..errors import Divergence, NotCovered
+from ..errors import Divergence
 from ..interpreters.program_coefficients import ProgramCoefficients, read_program_coefficients
 from ..interpreters.training import DenseRecord, placed
 from ..programs.blocks import vector
@@ -20,7 +20,7 @@ from ..results.run import Run
 from ..training.problem import Problem
 from .depth_orders import depth_orders
 from .extrapolation import depth_weights
-from .method import Progress, outputs_alone, reason_of, refusal, require_taken
+from .method import Progress, outputs_alone, reason_of, refusal, require_outputs_alone
 from .sampled import training
 
 MOST = 6_000  # products of matrices with vectors, whose squares are held
@@ -128,9 +128,7 @@ class Extrapolated:
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; raises ``Divergence`` where there is no limit, or no digit of it is found, ``NotCovered`` for
         ``keep_nodes``: outputs alone are extrapolated. progress: called with (depths done, depths at most)."""
-        require_taken(self, problem)
-        if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected None")
+        require_outputs_alone(self, problem, keep_nodes)
         orders, values = depth_orders(problem.net, problem.scale), list[np.ndarray]()
         limit, error, changes = np.zeros(0), np.inf, list[float]()
         for level in range(LEVELS):

@@ -9,7 +9,6 @@ import numpy as np
 
 from .._types import KeptNodes
 from .. import _checks
-from ..errors import NotCovered
 from ..propagators.limit_cell import limit_cell
 from ..propagators.long_training import TooMany, train_spanned
 from ..propagators.training import fewer_rows
@@ -18,7 +17,7 @@ from ..data import Task
 from ..optimizers.sgd import rows_per_step
 from ..training.problem import Problem
 from ..results.run import Run
-from .method import Progress, each_step, outputs_alone, refusal, require_taken
+from .method import Progress, each_step, outputs_alone, refusal, require_outputs_alone
 
 MANY = 2000                # rows of a training that "auto" gives to this method: the exact one takes an hour and more
 OPERATIONS = 4e3           # of the exact method over rows^3: two meshes, 38 nodes, 10 iterations, 14 half matrices
@@ -79,10 +78,7 @@ class LongCollocation:
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train. Raises ``Divergence`` where there is no limit, where values are not finite, and where the estimate of
         the error is more than a tenth of the scale of f; ``ValueError`` where more rows are needed than allowed."""
-        require_taken(self, problem)
-        if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: got {_checks.short(keep_nodes)}; method={self.name!r} knows outputs "
-                             "alone; expected None, or method='collocation'")
+        require_outputs_alone(self, problem, keep_nodes, ", or method='collocation'")
         cell, task, opt = limit_cell(problem.depth_scaling), problem.of_vectors, problem.opt
         assert isinstance(opt, SGD)
         try:

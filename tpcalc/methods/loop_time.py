@@ -8,13 +8,12 @@ from typing import ClassVar
 import sympy as sp
 
 from .._types import KeptNodes
-from ..errors import NotCovered
 from ..optimizers import SGD
 from ..propagators.limit_cell import limit_cell
 from ..propagators.loop_time import train_in_loop_time
 from ..results.run import Run
 from ..training.problem import Problem
-from .method import Progress, outputs_alone, refusal, require_taken
+from .method import Progress, outputs_alone, refusal, require_outputs_alone
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,7 @@ class LoopTime:
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; raises ``Divergence`` where there is no limit of infinite depth, or the solution blows up, and
         ``NotCovered`` for ``keep_nodes``."""
-        require_taken(self, problem)
-        if keep_nodes is not None:
-            raise NotCovered(f"keep_nodes: got {keep_nodes!r}; method={self.name!r} knows outputs alone; expected None")
+        require_outputs_alone(self, problem, keep_nodes)
         assert isinstance(problem.opt, SGD)
         scale, depth = problem.depth_scaling, problem.layers
         notes: tuple[str, ...] = ()

@@ -100,6 +100,14 @@ def require_taken(method: Method, problem: Problem) -> None:
         raise NotCovered(reason)
 
 
+def require_outputs_alone(method: Method, problem: Problem, keep_nodes: KeptNodes, instead: str = "") -> None:
+    """``require_taken`` of a method that knows outputs alone, and no nodes that are to be kept."""
+    require_taken(method, problem)
+    if keep_nodes is not None:
+        raise NotCovered(f"keep_nodes: got {_checks.short(keep_nodes)}; method={method.name!r} knows outputs alone; "
+                         f"expected None{instead}")
+
+
 def wanted_times(keep_nodes: KeptNodes, problem: Problem) -> np.ndarray | None:
     """The layer times of ``keep_nodes``, those of the nearest nodes at finite depth; None stands for all nodes.
 

@@ -54,7 +54,7 @@ class Member(Expression):
         return member
 
     @property
-    def family_key(self) -> tuple[object, ...]:
+    def family_key(self) -> tuple[type, sp.Basic, sp.Basic, sp.Basic]:
         """What members of one family have in common, and no others."""
         return (type(self), *self.args[:3])
 

@@ -72,9 +72,7 @@ class HorizonSweep(Tabled, Short):
                  for name, given in (("batch_sizes", batch_sizes), ("steps", steps))]
         if np.iscomplexobj(losses):
             raise ValueError(f"losses: got {_checks.short(losses)}; expected real numbers")
-        grid, found = _checks.finite_array("values", values), np.asarray(losses, dtype=float)
-        if grid.ndim != 1 or not len(grid) or grid[0] <= 0 or np.any(np.diff(grid) <= 0):
-            raise ValueError(f"values: got {_checks.short(values)}; expected growing positive numbers")
+        grid, found = _checks.growing_numbers("values", values), np.asarray(losses, dtype=float)
         found = found[..., None] if found.ndim == 2 else found
         shape = (len(sizes[0]), len(grid))
         if len(sizes[1]) != len(sizes[0]) or found.ndim != 3 or found.shape[:2] != shape or not found.shape[2]:

@@ -263,9 +263,7 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     require_executor(executor)
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths, infinite=True)
-    rates = _checks.finite_array("learning_rates", learning_rates)
-    if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
-        raise ValueError(f"learning_rates: got {_checks.short(learning_rates)}; expected growing positive numbers")
+    rates = _checks.growing_numbers("learning_rates", learning_rates)
     if widths is not None or _checks.flag("from_limit", from_limit):
         asked = "from_limit" if widths is None else "widths"
         given = {"executor": executor, "resume": resume, "progress": progress, "probe_targets": probe_targets,

@@ -131,9 +131,7 @@ def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, 
                               ("data", data, "a function of the seed that returns an iterator of batches")):
         _checks.function(name, value, what, optional=False)
     sizes = _checks.sizes("depths", depths, growing=True)
-    rates = _checks.finite_array("learning_rates", learning_rates)
-    if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
-        raise ValueError(f"learning_rates: got {_checks.short(learning_rates)}; expected growing positive numbers")
+    rates = _checks.growing_numbers("learning_rates", learning_rates)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)
     averaged = max(1, count // 10) if last is None else _checks.whole_number("last", last, 1)
     if averaged > count:

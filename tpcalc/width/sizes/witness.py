@@ -8,12 +8,12 @@ and held to be nonzero only where it is so beyond the error of the evaluation.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Callable, Iterable
+from typing import TYPE_CHECKING, Iterable
 
 import numpy as np
 import sympy as sp
 
+from ...interpreters.vectors import numpy_function
 from ...models.activations import H
 from .atoms import (Atom, AveragedMatrix, Expected, Function, Given, HatPart, Joint, Key, Monomial, Noise,
                     NumberFunction, Total, slot)
@@ -98,7 +98,7 @@ class _Sampler:
         argument = self._sum(atom.argument, at)
         if atom.body.has(sp.DiracDelta):  # as narrow as the samples resolve
             return np.exp(-(argument / 0.05) ** 2 / 2) / (0.05 * np.sqrt(2 * np.pi))
-        return array_function(atom.body)(argument)
+        return numpy_function(atom.body, (H,))(argument)
 
     def _joint(self, atom: Joint, at: dict[int, np.ndarray]) -> np.ndarray:
         """A function of several vectors; not known with deltas in it, and with numbers that nothing is known of."""
@@ -118,12 +118,6 @@ class _Sampler:
                 term = term * (factor ** int(power) if power.denominator == 1 else np.abs(factor) ** float(power))
             argument = argument + term
         return argument
-
-
-@lru_cache(maxsize=256)
-def array_function(body: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
-    """The function on arrays."""
-    return sp.lambdify(H, body, ["scipy", "numpy"])
 
 
 def _drawn(atom: Atom, algebra: "Algebra", number: int) -> float:
