@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable
 import numpy as np
 
 from ._types import Fields
-from .errors import MissingExtra
+from .errors import of_extra
 
 FEW = 6      # numbers of an array that are shown
 LONGEST = 72  # of one part
@@ -82,11 +82,7 @@ def html_table(rows: Iterable[Fields], caption: str = "") -> str:
 
 def pyplot(what: str) -> Any:
     """matplotlib's pyplot; raises ``MissingExtra`` without it, which names what was asked for."""
-    try:
-        import matplotlib.pyplot
-    except ImportError:
-        raise MissingExtra("matplotlib", "report", what) from None
-    return matplotlib.pyplot
+    return of_extra("matplotlib.pyplot", "report", what)
 
 
 def text_table(rows: Iterable[Fields]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class Divergence(ArithmeticError):
     """A solution that blows up, or a limit that does not exist: an answer, not a failure.
@@ -56,3 +59,12 @@ class MissingExtra(ImportError):
     def __str__(self) -> str:
         package, extra, purpose = self.args
         return f"{purpose} needs {package}; install it with: pip install 'tpcalc[{extra}]'"
+
+
+def of_extra(module: str, extra: str, purpose: str, package: str = "") -> Any:
+    """A module of an optional package; raises ``MissingExtra`` without it. package: its name where it is not the
+    module's."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtra(package or module.partition(".")[0], extra, purpose) from None

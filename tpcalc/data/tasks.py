@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._checks import positive_integer, whole_number
-from ..errors import MissingExtra
+from ..errors import of_extra
 from .task import Task
 from .text import Text
 
@@ -22,11 +22,8 @@ def digits(steps: int = 10, batch: int = 64, seed: int = 0) -> Task:
     positive_integer("steps", steps)
     positive_integer("batch", batch)
     seed = whole_number("seed", seed)
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise MissingExtra("scikit-learn", "report", "tp.tasks.digits") from None
-    images, labels = load_digits(return_X_y=True)
+    datasets = of_extra("sklearn.datasets", "report", "tp.tasks.digits", "scikit-learn")
+    images, labels = datasets.load_digits(return_X_y=True)
     if steps * batch > len(images):
         raise ValueError(f"steps, batch: got {steps}, {batch}; expected at most {len(images)} images in all")
     images = images / np.sqrt(np.mean(np.sum(images**2, axis=1)))

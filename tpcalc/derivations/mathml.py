@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from ..errors import MissingExtra
+from ..errors import of_extra
 from .printing import unescape
 
 BEYOND = {"href", "class", "style"}  # attributes that reach what is outside of the formula
@@ -73,17 +73,14 @@ def _words(formula: str) -> tuple[str, list[str]]:
 
 
 def _element(formula: str, mode: str) -> ET.Element:
-    try:
-        from latex2mathml.converter import Converter
-    except ImportError:
-        raise MissingExtra("latex2mathml", "report", "MathML") from None
+    converter = of_extra("latex2mathml.converter", "report", "MathML")
     if WORDS in formula:
         raise ValueError(f"formula: {formula!r} has no MathML: {WORDS!r} is not known")
     numbered, words = _words(formula)
     if _open_braces(numbered):
         raise ValueError(f"formula: {formula!r} has no MathML: its braces are not closed")
     try:
-        element: ET.Element = Converter(display=mode).convert_to_element(numbered)
+        element: ET.Element = converter.Converter(display=mode).convert_to_element(numbered)
     except Exception as error:  # of the converter, which has an error of its own for every fault of a formula
         raise ValueError(f"formula: {formula!r} has no MathML: {_fault(error)}") from error
     del element.attrib["xmlns"]  # HTML knows the element; no address is left in the page

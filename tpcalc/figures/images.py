@@ -15,7 +15,7 @@ from .. import Sequences, Task, tasks
 from .._checks import short
 from .._files import arrays_of
 from ..data.losses import SoftmaxLoss
-from ..errors import MissingExtra
+from ..errors import of_extra
 
 DIGITS = "digits"
 CIFAR_PIXELS, COLORS = 32, 3  # on a side, and of each
@@ -150,11 +150,8 @@ def _digest(source: str) -> str:
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise MissingExtra("scikit-learn", "report", "a figure on digits") from None
-    pixels, labels = load_digits(return_X_y=True)
+    datasets = of_extra("sklearn.datasets", "report", "a figure on digits", "scikit-learn")
+    pixels, labels = datasets.load_digits(return_X_y=True)
     return pixels, labels
 
 

@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..errors import MissingExtra
+from ..errors import of_extra
 
 WIDE, TALL = 3.6, 3.2  # inches of a panel
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#666666", "#cc79a7")  # told apart by color-blind readers too
@@ -14,11 +14,8 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#666666", "#cc79a7")  # told apart b
 
 def picture_of_panels(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     """A picture of matplotlib's and its axes, row by row; ``MissingExtra`` without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "report", "tpcalc figure") from None
-    picture = Figure(figsize=(WIDE * columns, TALL * rows), layout="constrained")
+    kind = of_extra("matplotlib.figure", "report", "tpcalc figure").Figure
+    picture = kind(figsize=(WIDE * columns, TALL * rows), layout="constrained")
     axes = np.ravel(picture.subplots(rows, columns, squeeze=False)).tolist()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)

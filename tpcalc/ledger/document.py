@@ -6,17 +6,14 @@ import re
 from typing import Any
 
 from ..derivations.printing import escape_as_codes, rich
-from ..errors import MissingExtra
+from ..errors import of_extra
 from .checking import Ledger
 from .entry import KINDS
 
 
 def tex_templates(package: str) -> Any:
     """The templates of a package that write TeX, whose braces and percent signs they leave alone."""
-    try:
-        import jinja2
-    except ImportError:
-        raise MissingExtra("jinja2", "report", "the ledger's document") from None
+    jinja2 = of_extra("jinja2", "report", "the ledger's document")
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package), trim_blocks=True, lstrip_blocks=True, autoescape=False,
         block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable, Iterable, TypeVar
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from .._types import Json
 from .._files import write_text
-from ..errors import Divergence, MissingExtra, NotCovered
+from ..errors import Divergence, of_extra, NotCovered
 from ..ledger.bibliography import bibtex
 from .pages.document import Document, DocumentTable
 from .judged import Classified, judge_network
@@ -31,11 +30,8 @@ NO_TEX = "No TeX was found: [[file:report.tex]] is there, `report.pdf` is not."
 
 def require_extra() -> None:
     """Raise ``MissingExtra`` before the work where a package that writes reports is not installed."""
-    for module, package in (("jinja2", "jinja2"), ("latex2mathml", "latex2mathml"), ("matplotlib", "matplotlib")):
-        try:
-            import_module(module)
-        except ImportError:
-            raise MissingExtra(package, "report", "tpcalc report") from None
+    for module in ("jinja2", "latex2mathml", "matplotlib"):
+        of_extra(module, "report", "tpcalc report")
 
 
 def write_report(options: ReportOptions, folder: Path, fresh: bool = False, pdf: bool = True,

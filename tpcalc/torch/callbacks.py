@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib import import_module
 from typing import Callable, Sequence
 
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch.nn import Module as Model
 
 from .. import _checks
 from .._types import Value
-from ..errors import MissingExtra
+from ..errors import of_extra
 from .model_plan import ModelPlan, carried_plan
 from .reading.claims import rms_of
 
@@ -140,11 +139,7 @@ def _named(sizes: dict[str, float]) -> dict[str, float]:
 
 def _of_package(package: str, name: str, extra: str) -> Value:
     """The class of a trainer's callbacks; raises ``MissingExtra``."""
-    try:
-        module = import_module(package)
-    except ImportError:
-        raise MissingExtra(package.partition(".")[0], extra, f"callback(trainer={extra!r})") from None
-    return getattr(module, name)
+    return getattr(of_extra(package, extra, f"callback(trainer={extra!r})"), name)
 
 
 def _hugging_face(watch: PlanWatch) -> Value:

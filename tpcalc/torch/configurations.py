@@ -14,7 +14,7 @@ from torch.nn import Module as Model
 from .. import _checks
 from .._files import json_of, text_of
 from .._types import Fields, Value
-from ..errors import MissingExtra, NotCovered
+from ..errors import of_extra, NotCovered
 from .reading.building import Config, Make
 
 
@@ -50,10 +50,7 @@ def configuration_of(name: str, path: str | PathLike[str]) -> Value:
     """A configuration of transformers from the ``config.json`` that models have; nothing is downloaded, no code of the
     file's is run. Raises ``MissingExtra`` without transformers, ``ValueError`` for what is no such file, and
     ``OSError`` for one that cannot be opened."""
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("transformers", "hf", "a configuration of Hugging Face") from None
+    transformers = of_extra("transformers", "hf", "a configuration of Hugging Face")
     said = _checks.short(str(path))
     try:
         given = json_of(text_of(Path(path)))

@@ -21,7 +21,7 @@ from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.indices import POSITIONS, copied_from
 from ..programs.one_position import TWO
 from ..scaling import Scaling
-from ..width.sizes import measure
+from ..width.sizes.measure import measure
 from .counted import BranchesApart, FromZero, Judged, apart_of, is_stand_in, written_out
 from .counting import Counting, training_terms
 from .ket_exponents import Exponents, exponent_of_value, larger

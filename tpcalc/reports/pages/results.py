@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
-from typing import Any, ClassVar, Sequence
+from typing import Any, Callable, ClassVar, Sequence
 
 from ..._types import Json
 from ... import __version__
@@ -84,6 +84,16 @@ def missing_stage(results: FinishedStages, stage: str) -> list[Block]:
         return [Paragraph(f"This part is left out for {results.refusing}:"), Plain([results.left_out[stage]])]
     return [Paragraph("This part was not computed:"),
             Plain([results.failures.get(stage, "interrupted before it was reached")])]
+
+
+def of_stage(name: str, stage: str) -> Callable[[Callable[[Any, Any], list[Block]]], Callable[[Any], list[Block]]]:
+    """A decorator: a part of a report that says what one stage found; why in its place where that has no result."""
+    def decorate(say: Callable[[Any, Any], list[Block]]) -> Callable[[Any], list[Block]]:
+        def part(results: Any) -> list[Block]:
+            found = getattr(results, name)
+            return missing_stage(results, stage) if found is None else say(results, found)
+        return part
+    return decorate
 
 
 def failed(results: FinishedStages) -> list[Block]:

@@ -12,10 +12,11 @@ from ...ledger.citations import INTERPRETERS
 from .derivations import derivation
 from .document import Block, Code, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section, literal
 from .tables import math_number, with_uncertainty
-from .phase import plane_blocks
-from .results import Results, failed, missing_stage, references, reproduce
+from .phase import DividedPlane, plane_blocks
+from .results import Results, failed, missing_stage, of_stage, references, reproduce
 from .results_tables import band_table, convergence_table, exponents_table, flags_table, networks_table, training_table
-from ..stages import Networks
+from ..judged import Classified
+from ..stages import Converged, Derived, Networks
 
 
 def report_document(results: Results) -> Document:
@@ -84,20 +85,17 @@ def _summary(results: Results) -> list[Block]:
     return [*blocks, *failed(results), Paragraph(results.pdf)]
 
 
-def _program(results: Results) -> list[Block]:
-    if results.derived is None:
-        return missing_stage(results, "derivation")
+@of_stage("derived", "derivation")
+def _program(results: Results, d: Derived) -> list[Block]:
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to "
                       "infinity. One input and one output a step are written; a batch adds an index to the step, and "
                       "outputs are independent coordinates. The exponents stay symbols here."),
-            DisplayedFormula(results.derived.program_latex), Paragraph("The same as text:"),
-            Code(results.derived.program)]
+            DisplayedFormula(d.program_latex), Paragraph("The same as text:"),
+            Code(d.program)]
 
 
-def _kets(results: Results) -> list[Block]:
-    d = results.derived
-    if d is None:
-        return missing_stage(results, "derivation")
+@of_stage("derived", "derivation")
+def _kets(results: Results, d: Derived) -> list[Block]:
     return [Paragraph("At infinite width the coordinates of a vector become independent copies of one random "
                       "variable, its ket; brackets are expectations. A hat marks the Gaussian part of a product with "
                       "an initial matrix; what the vector owes to that matrix's transpose is the sum over earlier "
@@ -105,10 +103,8 @@ def _kets(results: Results) -> list[Block]:
             DisplayedFormula(d.kets_latex)]
 
 
-def _recursion(results: Results) -> list[Block]:
-    d = results.derived
-    if d is None:
-        return missing_stage(results, "derivation")
+@of_stage("derived", "derivation")
+def _recursion(results: Results, d: Derived) -> list[Block]:
     if not d.recursion:
         return [Paragraph("This part is left out: the kets of this network are no linear combinations of initial "
                           "vectors and hat-kets, so that there is no recursion of coefficients. At finite depth "
@@ -120,10 +116,8 @@ def _recursion(results: Results) -> list[Block]:
             DisplayedFormula(d.recursion_latex)]
 
 
-def _convergence(results: Results) -> list[Block]:
-    c = results.converged
-    if c is None:
-        return missing_stage(results, "convergence")
+@of_stage("converged", "convergence")
+def _convergence(results: Results, c: Converged) -> list[Block]:
     solved = "Training at infinite width is evaluated exactly at every depth." if c.sampling_error is None else (
         f"Training at infinite width is sampled at every depth by {c.method}, with the same seed; outputs are within "
         f"{math_number(c.sampling_error)} with 95% confidence, and orders say something where changes are larger.")
@@ -170,10 +164,8 @@ def _limit(results: Results) -> list[Block]:
     return [*blocks, DrawnFigure("training", caption), training_table(c)]
 
 
-def _networks(results: Results) -> list[Block]:
-    n = results.networks
-    if n is None:
-        return missing_stage(results, "networks")
+@of_stage("networks", "networks")
+def _networks(results: Results, n: Networks) -> list[Block]:
     if n.extrapolated_z is None:
         means = ("Infinite width is sampled itself here, and its error is a part of every difference: means over seeds "
                  "are not extrapolated.")
@@ -218,10 +210,8 @@ def _spread(n: Networks) -> list[Block]:
     return blocks
 
 
-def _classification(results: Results) -> list[Block]:
-    v = results.classified
-    if v is None:
-        return missing_stage(results, "classification")
+@of_stage("classified", "classification")
+def _classification(results: Results, v: Classified) -> list[Block]:
     blocks: list[Block] = [
         Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived equations."),
         flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
@@ -234,8 +224,9 @@ def _classification(results: Results) -> list[Block]:
     return blocks + [exponents_table(v)]
 
 
-def _plane(results: Results) -> list[Block]:
-    return missing_stage(results, "plane") if results.plane is None else plane_blocks(results.plane)
+@of_stage("plane", "plane")
+def _plane(results: Results, plane: DividedPlane) -> list[Block]:
+    return plane_blocks(plane)
 
 
 def _reproduce(results: Results) -> list[Block]:

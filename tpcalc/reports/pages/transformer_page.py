@@ -14,7 +14,7 @@ from .document import (Block, Code, DisplayedFormula, Document, DocumentTable, D
                        TableColumn)
 from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, loss_ranges, of_steps, power_of_two_ticks
 from .tables import math_number, with_uncertainty
-from .results import FinishedStages, failed, missing_stage, references, reproduce
+from .results import FinishedStages, failed, missing_stage, of_stage, references, reproduce
 from .tables import flag_cell
 from ..transformer_options import TransformerOptions
 from ..transformer_stages import BestRates, AttentionTraining, RealTransformers, Written
@@ -82,15 +82,14 @@ def _summary(results: TransformerResults) -> list[Block]:
     return [*blocks, *failed(results), Paragraph(results.pdf)]
 
 
-def _program(results: TransformerResults) -> list[Block]:
-    if results.written is None:
-        return missing_stage(results, "program")
-    refused = [f"{name}: {why}" for name, why in results.written.refused.items() if why]
+@of_stage("written", "program")
+def _program(results: TransformerResults, written: Written) -> list[Block]:
+    refused = [f"{name}: {why}" for name, why in written.refused.items() if why]
     beside: list[Block] = [Paragraph("What does not take this program yet, in its own words:"), Plain(refused)]
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to infinity. "
                       "The forward statements are those of the network; the backward pass and the updates are derived. "
                       "A sum over the coordinates of a head is given back to each of them."),
-            DisplayedFormula(results.written.latex), Paragraph("The same as text:"), Code(results.written.text),
+            DisplayedFormula(written.latex), Paragraph("The same as text:"), Code(written.text),
             *(beside if refused else [])]
 
 
@@ -133,9 +132,8 @@ def real_networks_table(found: RealTransformers) -> DocumentTable:
                          f"step{beside}.", columns, found.rows)
 
 
-def _real(results: TransformerResults) -> list[Block]:
-    if results.real is None:
-        return missing_stage(results, "networks")
+@of_stage("real", "networks")
+def _real(results: TransformerResults, real: RealTransformers) -> list[Block]:
     drawn = [DrawnFigure("networks",
                          "Root mean square difference of the outputs of real transformers from the limit of infinite "
                          "width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
@@ -143,7 +141,7 @@ def _real(results: TransformerResults) -> list[Block]:
     return [Paragraph("Transformers with real matrices, trained on the same text, at several widths and depths."),
             *(drawn if results.limit is not None else []),
             DrawnFigure("widths", "The range of the losses of a position, step by step, of the deepest transformers, "
-                        f"the narrowest and the widest{limit}."), real_networks_table(results.real)]
+                        f"the narrowest and the widest{limit}."), real_networks_table(real)]
 
 
 def rates_table(found: BestRates) -> DocumentTable:
@@ -159,10 +157,8 @@ def rates_table(found: BestRates) -> DocumentTable:
                           TableColumn("inside", "inside")], rows)
 
 
-def _rates(results: TransformerResults) -> list[Block]:
-    found = results.rates
-    if found is None:
-        return missing_stage(results, "rates")
+@of_stage("rates", "rates")
+def _rates(results: TransformerResults, found: BestRates) -> list[Block]:
     said = [f"({key}): {power:+.2f} by theory, " + ("not measured" if found.measured[key] is None else
                                                     f"{found.measured[key]:+.2f} measured")
             for key, power in found.predicted.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._types import Fields, PlotAxes
-from ...errors import MissingExtra
+from ..._shown import pyplot
 from .picture import FAST, SLOW, PhasePicture, Shape, mixed
 
 ABOVE = 9  # points between a segment and its label
@@ -13,10 +13,7 @@ ABOVE = 9  # points between a segment and its label
 
 def plot_phase_diagram(picture: PhasePicture, ax: PlotAxes = None) -> PlotAxes:
     """On new axes where none are given; returns them. Raises ``MissingExtra`` without matplotlib."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtra("matplotlib", "report", "PhaseDiagram.plot") from None
+    plt = pyplot("PhaseDiagram.plot")
     return draw_phase_diagram(picture, plt.subplots(figsize=(7.4, 5.2), layout="constrained")[1] if ax is None else ax)
 
 
