@@ -96,7 +96,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "a report's kets": ("reports.transformer_stages", "kets", lambda _: import_module(
         "tpcalc.reports.transformer_stages").write_program(import_module(
             "tpcalc.reports.transformer_options").TransformerOptions())),
-    "a report's band": ("reports.pages.band", "measure_band", lambda _: band()),
+    "a report's band": ("reports.stages", "measure_band", lambda _: band()),
     "lists of layers": ("groups.names", "_require_one_kind", lambda _: layers()),
     "kept trainings": ("studies.transfer", "content", swept),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Callable, Iterator, Mapping, Union
+from typing import Iterator, Mapping, Union
 
 import sympy as sp
 
@@ -11,6 +11,7 @@ from ..._types import Sizes
 from ...errors import NotCovered
 from ...programs.language import (LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Transpose,
                                   Vector, kind)
+from ...interpreters.registry import Registry
 from ...models.activations import H
 from ...programs.program import Assign, Program
 from .algebra import Algebra
@@ -23,6 +24,7 @@ from .operators import OperatorSize
 from .powers import WIDTH as WIDTH, AffinePowers
 
 Value = Union[Total, OperatorSize]
+SIZES = Registry("measure")
 
 
 class SizeInterpreter:
@@ -61,9 +63,9 @@ class SizeInterpreter:
 
     def read(self, e: sp.Expr) -> Value:
         """An expression read by the rule of its class, or as arithmetic."""
-        for kind_of in type(e).__mro__:
-            if kind_of in RULES:
-                return RULES[kind_of](self, e)
+        return SIZES.value(self, e)
+
+    def arithmetic(self, e: sp.Expr) -> Value:
         if not e.atoms(Member) and not e.has(Mean):
             return self.number(e)
         if e.func == sp.Mul and kind(e) == "vector" and is_direction(e):
@@ -183,7 +185,8 @@ class SizeInterpreter:
         return self.total(output) - self.algebra.of(Given(f"y[{location}]"))
 
 
-RULES: dict[type[sp.Expr], Callable[[SizeInterpreter, sp.Expr], Value]] = {
+for _type, _rule in {
+    sp.Basic: SizeInterpreter.arithmetic,
     Member: SizeInterpreter.member,
     Transpose: lambda reading, e: reading.operator(e.args[0]).transposed(),
     Outer: lambda reading, e: OperatorSize(outers=((reading.total(e.left), reading.total(e.right)),)),
@@ -191,4 +194,5 @@ RULES: dict[type[sp.Expr], Callable[[SizeInterpreter, sp.Expr], Value]] = {
     MatVec: lambda reading, e: reading.operator(e.matrix).apply(reading.algebra, reading.total(e.vector)),
     Mean: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
     LossDerivative: SizeInterpreter.loss_derivative,
-}
+}.items():
+    SIZES.rule(_type)(_rule)
