@@ -14,7 +14,7 @@ from tpcalc.models.activations import H
 from tpcalc.gaussian import overlap_functions
 from tpcalc.gaussian.overlap_functions import ALLOWED, FEW, MANY, Series, mean_function, overlap_function, pair_means
 from tpcalc.gaussian.scalar_functions import scalar_function
-from tpcalc.gaussian.trapezoid import Smooth, nodes, trapezoid_overlap
+from tpcalc.gaussian.trapezoid import Smooth, nodes, trapezoid_mean, trapezoid_overlap
 
 RELU, ABS, LEAKY = sp.Max(H, 0), sp.Abs(H), sp.Max(H, H / 10)
 SMOOTH = (sp.tanh(H), H / (1 + sp.exp(-H)), H * (1 + sp.erf(H / sp.sqrt(2))) / 2, sp.sin(H + sp.Rational(1, 2)),
@@ -136,6 +136,18 @@ def test_equal_and_opposite_arguments() -> None:
         assert np.isfinite(at(f, 2, 2, p, p, p)) and np.isfinite(at(f, 3, 1, -p, p, p))
     assert abs(at(RELU, 0, 0, p, p, p) - p / 2) < 1e-15 and at(RELU, 1, 1, p, p, p) == 0.5
     assert at(RELU, 0, 0, 0.0, 0.0, 0.0) < 1e-300 and abs(at(sp.tanh(H), 1, 1, 0.0, 0.0, 0.0) - 1) < 1e-15
+
+
+@pytest.mark.parametrize("f, j", [(H, 0), (H**4 - H, 0), (H**4 - H, 2), (sp.erf(H), 1), (sp.cos(H), 0)], ids=str)
+def test_closed_means_know_no_largest_variance(f: sp.Expr, j: int) -> None:
+    """Against the trapezoidal rule, and where that has no number."""
+    for p in (0.3, 2.0, 30.0):
+        assert mean_function(f, j)(np.array([p]))[0] == pytest.approx(
+            trapezoid_mean(Smooth(f, j), np.array([p]))[0], rel=1e-11, abs=1e-11)
+    assert np.isnan(trapezoid_mean(Smooth(f, j), np.array([1e6])))
+    found, = mean_function(f, j)(np.array([1e6]))
+    assert found == pytest.approx({"h": 0, "erf(h)": 2 / np.sqrt(np.pi * (1 + 2e6)), "cos(h)": 0}.get(
+        str(f), 3e12 if j == 0 else 12e6), rel=1e-11)
 
 
 def test_refusals() -> None:

@@ -110,6 +110,14 @@ def test_what_the_paper_leaves_out_matters() -> None:
     assert any("phi''" in str(e.value) for e in without_second_derivatives.equations)
 
 
+def test_large_gradients_are_no_blow_up() -> None:
+    """Means of what layers draw have numbers at variances of gradients of 10^4, too."""
+    net, targets = tp.ResNet("tanh", "mlp"), 100 * np.array(Y)
+    found = limit_of(net, tp.SGD(1e-4)).compile()(XI, targets)
+    run = tp.train(net, tp.Task(XI, targets), tp.SGD(1e-4), HALF, depth=tp.oo)
+    assert np.max(np.abs(found.outputs - run.outputs.ravel())) <= found.error_estimate + 1e-8 < 1e-5
+
+
 def test_a_blow_up_says_where() -> None:
     with pytest.raises(tp.Divergence, match="blow up at step 1, layer time"):
         limit_of(tp.ResNet(h - h**3 / 6), tp.SGD(6.0)).compile()(XI[:2], Y[:2])
