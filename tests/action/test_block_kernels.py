@@ -66,6 +66,14 @@ def test_gated_and_normalized_blocks() -> None:
     assert normed.thetas["W2"].diff(P) != 0
 
 
+@pytest.mark.parametrize("phi", ["silu", "gelu"])
+def test_normalized_outputs_have_no_mean_and_size_one(phi: str) -> None:
+    """The norm divides what is left without its mean: every layer adds 1 / L to the variance of the stream."""
+    net = tp.ResNet(phi, norm="rms", norm_position="output")
+    nngp = tp.kernel_fn(net, depth=tp.oo)(np.array([[0.5], [-1.2]]), get="nngp")
+    assert np.diag(nngp) == pytest.approx([0.25 + 1, 1.44 + 1], abs=1e-9)
+
+
 def test_three_matrices_compose() -> None:
     """The second layer's covariance is the first one's kernel, at both slots too."""
     kernels = derive_block_kernels(tp.ResNet("tanh", "mlp", matrices=3))

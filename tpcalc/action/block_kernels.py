@@ -247,7 +247,8 @@ class BlockInterpreter:
 
     def _terms(self, value: sp.Expr, power: int) -> list[tuple[sp.Expr, Factors]]:
         """The value as a sum of coefficients times functions of one product; of the stream, powers up to ``power``."""
-        terms = self._separated(value) or self._separated(sp.expand(value))
+        terms = self._separated(value) or self._separated(self._multiplied_out(value)) or self._separated(
+            sp.expand(value))
         if terms is None:
             raise self.refusal("one of its functions mixes several products, or a product and a mean")
         for _, factors in terms:
@@ -257,6 +258,18 @@ class BlockInterpreter:
                 raise self.refusal("it acts on the stream before a fresh random matrix does ('pre_nonlin'), and means "
                                    "over the stream's coordinates are no functions of overlaps")
         return terms
+
+    def _multiplied_out(self, value: sp.Expr) -> sp.Expr:
+        """The value multiplied out, but for functions of one product: these stay as they are written elsewhere, too."""
+        whole: dict[sp.Expr, sp.Dummy] = {}
+
+        def hidden(e: sp.Expr) -> sp.Expr:
+            inside = e.free_symbols & self.products.keys()
+            if len(inside) == 1 and not e.free_symbols & self.scalars.keys():
+                return whole.setdefault(e, sp.Dummy())
+            return e.func(*map(hidden, e.args)) if inside else e
+        out: sp.Expr = sp.expand(hidden(value))
+        return out.xreplace({dummy: e for e, dummy in whole.items()})
 
     def _separated(self, value: sp.Expr) -> list[tuple[sp.Expr, Factors]] | None:
         terms: dict[tuple[object, object], tuple[sp.Expr, Factors]] = {}
@@ -277,6 +290,9 @@ class BlockInterpreter:
                 before = terms.get((u, coefficient if coefficient.free_symbols else 1))
                 if coefficient.is_number:
                     coefficient, f = sp.Integer(1), coefficient * f
+                else:  # the same functions as of terms with numbers alone
+                    size = abs(coefficient.as_coeff_Mul()[0])
+                    coefficient, f = coefficient / size, size * f
                 terms[u, coefficient] = coefficient, {u: f + (before[1][u] if before else 0)}
             else:
                 terms[len(terms), None] = coefficient, factors
