@@ -66,7 +66,7 @@ def test_gated_and_normalized_blocks() -> None:
     assert normed.thetas["W2"].diff(P) != 0
 
 
-@pytest.mark.parametrize("phi", ["silu", "gelu"])
+@pytest.mark.parametrize("phi", ["silu", "gelu", "relu"])
 def test_normalized_outputs_have_no_mean_and_size_one(phi: str) -> None:
     """The norm divides what is left without its mean: every layer adds 1 / L to the variance of the stream."""
     net = tp.ResNet(phi, norm="rms", norm_position="output")

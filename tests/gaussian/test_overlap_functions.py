@@ -138,6 +138,20 @@ def test_equal_and_opposite_arguments() -> None:
     assert at(RELU, 0, 0, 0.0, 0.0, 0.0) < 1e-300 and abs(at(sp.tanh(H), 1, 1, 0.0, 0.0, 0.0) - 1) < 1e-15
 
 
+@pytest.mark.parametrize("f", (RELU, ABS, LEAKY))
+def test_means_of_squares_of_kinked_functions(f: sp.Expr) -> None:
+    """Against a fine grid for f^2 and its slope; d/dp E = E'' / 2 for later ones."""
+    p, e = np.array([0.7]), 1e-4
+    x, step = np.linspace(-12, 12, 48001, retstep=True)
+    weight = np.exp(-x**2 / 1.4) / np.sqrt(1.4 * np.pi) * step
+    values = sp.lambdify(H, f)(x)**2
+    assert mean_function(f**2, 0)(p) == pytest.approx(values @ weight, abs=1e-7)
+    assert mean_function(f**2, 1)(p) == pytest.approx(np.gradient(values, x) @ weight, abs=1e-6)
+    for j in (0, 1):
+        upper, lower = (mean_function(f**2, j)(p + sign * e) for sign in (1, -1))
+        assert mean_function(f**2, j + 2)(p) == pytest.approx((upper - lower) / e, abs=1e-6)
+
+
 @pytest.mark.parametrize("f, j", [(H, 0), (H**4 - H, 0), (H**4 - H, 2), (sp.erf(H), 1), (sp.cos(H), 0)], ids=str)
 def test_closed_means_know_no_largest_variance(f: sp.Expr, j: int) -> None:
     """Against the trapezoidal rule, and where that has no number."""

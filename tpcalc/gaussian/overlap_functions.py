@@ -175,6 +175,10 @@ def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
 def mean_function(f: sp.Expr, j: int) -> MeanFunction:
     """E[f^(j)(u)]. Raises as ``overlap_function``."""
     if scalar_function(f).is_written_with_kinks:
+        if f.is_Pow and f.exp == 2:  # (s h + b |h|)^2 is an even part, (s^2 + b^2) h^2, and an odd one, 2 s b h |h|
+            slope, bend = scalar_function(f.base).slopes
+            part = mean_function(sp.Abs(H), j - 1) if j % 2 else mean_function(H**2, j)
+            return lambda p: (4 * slope * bend if j % 2 else slope**2 + bend**2) * part(p)
         slope, bend = scalar_function(f).slopes
         if j % 2:
             return lambda p: np.full(np.shape(p), slope * (j == 1))
