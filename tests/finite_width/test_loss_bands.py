@@ -49,7 +49,7 @@ def test_draws_have_the_law_they_are_drawn_from() -> None:
     assert np.array_equal(drawn, gaussian_outputs(mean, covariance))
 
 
-@pytest.mark.parametrize("net, opt", [(tp.ResNet("tanh"), tp.SGD(0.5)), (NET, tp.Muon(0.3))])
+@pytest.mark.parametrize("net, opt", [(tp.ResNet("relu"), tp.SGD(0.5)), (NET, tp.Muon(0.3))])
 def test_networks_are_drawn_where_no_deviation_is_known(net: tp.ResNet, opt: Any) -> None:
     found = tp.train(net, TASK, opt, tp.DepthScaling(), depth=2)
     at, drawn = found.losses_at_width(32), found.at_width(32, seeds=32)

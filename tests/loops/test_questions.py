@@ -42,7 +42,7 @@ def test_other_linear_networks_have_sampled_fluctuations_at_finite_depth(net: tp
     """Those of their programs, which are not the plain network's: against networks that are drawn."""
     run = tp.train(net, TASK, tp.SGD(0.5), tp.DepthScaling(), depth=1)
     found = run.fluctuations
-    assert isinstance(found, SampledFluctuations) and run.at_width(64).seeds == 32
+    assert isinstance(found, SampledFluctuations)
     np.testing.assert_allclose(found.cumulant(2), 256 * run.at_width(256, seeds=400).std ** 2, rtol=0.35)
     plain = tp.train(tp.ResNet(), TASK, tp.SGD(0.5), tp.DepthScaling(), depth=1).fluctuations.cumulant(2)
     assert np.max(np.abs(plain - found.cumulant(2))) > 3 * found.covariance_error

@@ -42,7 +42,7 @@ class OutputsAtWidth(NamedTuple):
     """What real networks of one width give: mean and std, (steps, samples, d_out), over initializations; warning: None,
     or a sentence where the next order in 1/n is not small.
 
-    Of nonlinear blocks the bias is not known: mean is that of infinite width, and warning always says so."""
+    Of nonlinear blocks at infinite depth the bias is not known: mean is that of infinite width, and warning says so."""
 
     mean: np.ndarray
     std: np.ndarray

@@ -21,10 +21,11 @@ from .._types import ProgramData, Sizes, Value
 from .._checks import symbolic
 from ..data.losses import AnyLoss
 from ..errors import NotCovered
-from ..programs.language import LossDerivative, Matrix, Mean, Scalar, Vector
+from ..programs.language import LossDerivative, Mean, Scalar
 from ..programs.special import Mask
 from ..programs.program import Program
-from .execution import RULES, Execution, MatrixOperator, is_number, leaves, with_leaves
+from .drawn_products import NOTHING, DrawnProducts
+from .execution import RULES, MatrixOperator, is_number, leaves, with_leaves
 from .given import Number
 from .registry import Registry
 from .vectors import numpy_function
@@ -32,7 +33,6 @@ from .vectors import numpy_function
 INFLUENCES = Registry("influences of coordinates", RULES)
 SLOPE = 1e-5     # in outputs, of central differences of a loss derivative
 TOGETHER = 8     # outputs in one pass back, which takes an array for each of what was made
-NOTHING = 1e-24  # of the square of a vector: what is left of it is rounding
 
 Partials = Sequence[tuple["Traced", Value]]  # what was read, and the derivative in it
 
@@ -144,7 +144,7 @@ class TracedVector(Traced):
         return TracedVector(self.tape, self.value * other.value, [(self, other.value), (other, self.value)])
 
 
-def combined(terms: Sequence[tuple[float, TracedVector]]) -> TracedVector:
+def combined(terms: Sequence[tuple[Number, TracedVector]]) -> TracedVector:
     """A sum of vectors times numbers."""
     partials: list[tuple[Traced, Value]] = [(vector, float(c)) for c, vector in terms]
     partials += [(c, vector.value) for c, vector in terms if isinstance(c, TracedNumber)]
@@ -152,7 +152,7 @@ def combined(terms: Sequence[tuple[float, TracedVector]]) -> TracedVector:
     return TracedVector(terms[0][1].tape, np.asarray(value), partials)
 
 
-class InfluenceExecution(Execution):
+class InfluenceExecution(DrawnProducts):
     """Vectors and numbers remember what they were made of; of matrices products are known."""
 
     registry = INFLUENCES
@@ -161,43 +161,21 @@ class InfluenceExecution(Execution):
         super().__init__(program, sizes, data, loss)
         self.tape, self.rng = AdjointTape(width), np.random.default_rng(seed)
         self.ones = TracedVector(self.tape, np.ones(width), [])
-        self.known: dict[tuple[Matrix, bool], list[tuple[TracedVector, TracedVector]]] = {}
 
     def drawn(self) -> TracedVector:
         return TracedVector(self.tape, self.rng.standard_normal(self.tape.n), [])
 
-    def initial_vector(self, vector: Vector) -> TracedVector:
-        return self.drawn()
-
     def against(self, bra: TracedVector, vector: TracedVector) -> TracedAverage:
         return TracedAverage.between(bra, vector)
 
-    def apply(self, operator: MatrixOperator, vector: TracedVector, expression: sp.Expr) -> TracedVector:
-        terms = [term for (matrix, turned), c in operator.initial.items()
-                 for term in self._product(c, matrix, turned, vector)]  # type: ignore[arg-type]  # no fractions here
-        terms += [(c * self.against(vector, v), u) for c, u, v in operator.outers]
-        return combined(terms) if terms else self.constant(0.0)
+    def combined(self, terms: Sequence[tuple[Number, TracedVector]]) -> TracedVector:
+        return combined(terms)
 
-    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: TracedVector, bra: Value
-                ) -> TracedVector:
-        return combined(self._product(1.0, matrix, turned, vector))
-
-    def _product(self, c: float, matrix: Matrix, turned: bool, vector: TracedVector
-                 ) -> list[tuple[float, TracedVector]]:
-        """c times an initial matrix times a vector, by orthonormal vectors q and their images: a new one has an
-        independent image, but for what the products of the transpose say of it."""
-        own, other = (self.known.setdefault((matrix, one), []) for one in (turned, not turned))
-        shares = [self.against(q, vector) for q, _ in own]
-        found = [(c * share, image) for share, (_, image) in zip(shares, own)]
-        rest = combined([(1.0, vector), *((-1.0 * share, q) for share, (q, _) in zip(shares, own))])
+    def new_part(self, rest: TracedVector, vector: TracedVector) -> tuple[Number, TracedVector] | None:
         square = self.against(rest, rest)
         if float(square) <= NOTHING * float(np.mean(vector.value**2)):
-            return found or [(0.0, vector)]
-        q, fresh = combined([(square.power(-0.5), rest)]), self.drawn()
-        image = combined([(1.0, fresh), *((self.against(known, q) + -1.0 * self.against(p, fresh), p)
-                                          for p, known in other)])
-        own.append((q, image))
-        return [*found, (c * square.power(0.5), image)]
+            return None
+        return square.power(0.5), combined([(square.power(-0.5), rest)])
 
     def constant(self, value: Number) -> TracedVector:
         return combined([(float(value) if not isinstance(value, TracedNumber) else value, self.ones)])

@@ -17,7 +17,6 @@ from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
 from ..finite_width.loss_bands import band_of, gaussian_outputs
 from ..limits.kets.ket_limit import KetLimitRegion
-from ..results.sampled_fluctuations import SampledFluctuations
 from ..studies.convergence import Slope, fit_order
 from .options import ReportOptions, Setup
 from .progress import Progress, counting, silent
@@ -60,7 +59,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
     task, words = part_of(setup.task)
     exact = train(setup.net, task, setup.opt if len(setup.lr) == 1 else type(setup.opt)(setup.lr[:task.steps]),
                   setup.scale, depth)
-    size, sampled = exact.outputs.size, isinstance(exact.fluctuations, SampledFluctuations)  # whose bias is not known
+    size = exact.outputs.size
     covariance = exact.fluctuations.covariance.reshape(size, size)
     variances = np.linalg.eigvalsh(covariance).clip(0.0)
     squares = np.random.default_rng(0).standard_normal((DRAWS, size)) ** 2 @ variances / size
@@ -75,8 +74,8 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
             losses.append(real.losses.tolist())
             advance()
         if width in (widths[0], widths[-1]):
-            mean = exact.outputs if sampled else exact.at_width(width).mean
-            drawn = np.array([task.losses(one) for one in gaussian_outputs(mean, covariance / width)])
+            drawn = np.array([task.losses(one) for one in gaussian_outputs(exact.at_width(width).mean,
+                                                                           covariance / width)])
             ends = band_of(drawn)
             curves.append({"width": width, "losses": losses, "mean": drawn.mean(axis=0).tolist(),
                            "low": ends[0].tolist(), "high": ends[1].tolist()})
@@ -86,8 +85,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
                      "measured": float(np.sqrt(np.mean(values**2))),
                      "inside": float(np.mean((values >= low / root) & (values <= high / root)))})
         errors.append(each)
-    warning = "" if sampled else exact.at_width(min(widths)).warning or ""
-    return Band(words, rows, errors, warning, curves)
+    return Band(words, rows, errors, exact.at_width(min(widths)).warning or "", curves)
 
 
 def band_or_reason(setup: Setup, depth: int, widths: Sequence[int], seeds: range, advance: Callable[[], None]

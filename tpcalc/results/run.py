@@ -305,12 +305,12 @@ class Run:
     def fluctuations(self) -> Fluctuations | SampledFluctuations:
         """What finite width does to the outputs, to leading order: covariances over initializations, biases, cumulants.
 
-        Found when asked for. Of linear networks of one matrix a block all of it; of nonlinear blocks covariances and
-        nothing else: at infinite depth where they close on kernels, and at finite depth by samples, with an error,
-        for whatever is made of averages over coordinates and of smooth functions of these. Raises ``ValueError`` for
-        real networks, for sampled readings at infinite depth, for updates other than tp.SGD's, and when asked for what
-        is not known: losses other than the named ones, functions with kinks, at infinite depth layers that are visited
-        several times, at finite depth attention and choices. Source: [tpcalc/finite_width].
+        Found when asked for. Of linear networks of one matrix a block all of it. Of nonlinear blocks at infinite depth
+        covariances and nothing else, where they close on kernels; at finite depth covariances and biases by samples,
+        with errors, for whatever is made of averages over coordinates and of smooth functions of these. Raises
+        ``ValueError`` for real networks, for sampled readings at infinite depth, for updates other than tp.SGD's, and
+        when asked for what is not known: losses other than the named ones, functions with kinks, at infinite depth
+        layers that are visited several times, at finite depth attention and choices. Source: [tpcalc/finite_width].
         """
         if self._samples_fluctuations:
             return SampledFluctuations(self.problem)
@@ -383,9 +383,10 @@ class Run:
         """Mean and standard deviation over initializations of the outputs of real networks of width n, and a warning.
 
         A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
-        ``probe_outputs``: of exact runs by tp.SGD f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic:
-        ``warning`` is None, or a sentence where its next order, estimated from third and fourth cumulants, is not
-        small. Of nonlinear blocks b is not known: the mean is f, and ``warning`` says so.
+        ``probe_outputs``: by tp.SGD f + b / n and sqrt(Sigma / n), where ``fluctuations`` are known. The series in 1/n
+        is asymptotic: ``warning`` is None, or a sentence where its next order is not small, estimated from third and
+        fourth cumulants, or where b is sampled from networks that are drawn. Of nonlinear blocks at infinite depth b is
+        not known: the mean is f, and ``warning`` says so.
 
         Of runs with one update whose size does not follow that of gradients, where the loss derivatives of the first
         step lie in a plane: the mean over the fluctuation of first outputs, without terms of order 1/n; deviations
@@ -418,8 +419,8 @@ class Run:
         if widths is not None:
             return self._extrapolated(width, probes, seeds, executor, progress, widths)
         linear, asked = isinstance(self.problem.opt, SGD), any(one is not None for one in (seeds, executor, progress))
-        draws = self.problem.net.zero_readout or self._samples_fluctuations
-        if linear and self.exact and seeds is None and not draws:
+        known = self._samples_fluctuations or (linear and self.exact and not self.problem.net.zero_readout)
+        if known and seeds is None:
             for name, given in (("executor", executor), ("progress", progress)):
                 if given is not None:
                     raise ValueError(f"{name}: got {_checks.short(given)} for an expansion in 1/n, for which nothing "
@@ -486,8 +487,8 @@ class Run:
         assert outputs is not None
         try:
             known = self.fluctuations
-            assert isinstance(known, Fluctuations)
-            return at_width(known, outputs, width, probes)
+            return known.at_width(outputs, width, probes) if isinstance(known, SampledFluctuations) else at_width(
+                known, outputs, width, probes)
         except NotCovered as unknown:
             real = self.depth is not None and self.problem.net.visits != sp.oo
             drawn = "; with seeds networks of the width are drawn" if real else ""
