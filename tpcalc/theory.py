@@ -25,13 +25,14 @@ from .scaling import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as d
 from .optimizers.frobenius import factored_square as factored_square
 from .optimizers.spectral import Spectral as Spectral
 from .programs.apart import gradients_so_far as gradients_so_far
-from .models.attention import softmax_attention as softmax_attention
+from .models.attention import alibi as alibi, softmax_attention as softmax_attention
 from .models.convolution import Convolution as Convolution
 from .models.parallel import ParallelBlock as ParallelBlock
 from .training.by_parameter import powers_by_parameter as powers_by_parameter, with_exponents as with_exponents
 from .programs.language import (Family as Family, HeadSum as HeadSum, LossDerivative as LossDerivative,
                                 MatVec as MatVec, Matrix as Matrix, Mean as Mean, NonlinearOuter as NonlinearOuter,
                                 Outer as Outer, Scalar as Scalar, Transpose as Transpose, Vector as Vector)
+from .programs.by_position import HeadTable as HeadTable, HeadTurn as HeadTurn
 from .models.skips import visits_apart as visits_apart
 from .programs.special import NormRatio as NormRatio
 from .programs.program import Assign as Assign, Loop as Loop

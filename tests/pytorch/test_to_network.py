@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.errors import NotCovered
-from tpcalc.theory import ParallelBlock, softmax_attention
+from tpcalc.theory import ParallelBlock, alibi, softmax_attention
 
 torch = pytest.importorskip("torch")
 tpt = pytest.importorskip("tpcalc.torch")
@@ -27,6 +27,8 @@ def relu_squared(x: Any) -> Any:
     return torch.relu(x)**2
 
 
+TABLE = np.random.default_rng(3).normal(size=(1, 4, 4))
+ONE_TABLE = TABLE - TABLE.diagonal(axis1=1, axis2=2)[..., None]  # which is that as softmax has it
 SAME = {  # options of the model, and what the network is
     "mlp": (Options(phi=torch.tanh, m=0.5), tp.ResNet("tanh", "mlp")),
     "wide": (Options(phi=torch.relu, ratio=3), tp.ResNet("relu", "mlp", mlp_ratio=3)),
@@ -48,6 +50,16 @@ SAME = {  # options of the model, and what the network is
     "qk norm": (Options(heads=2, keys=1, norm="rms", position="sandwich", qk_norm=True, scale=1 / 6, mlp=""),
                 tp.Transformer(heads=2, head_dim=6, positions=4, mlp=None, norm_position="sandwich", qk_norm=True,
                                scale_power=1, queries_per_key=2)),
+    "rotary": (Options(heads=2, keys=1, norm="rms", rotated="half", m=0.5),
+               tp.Transformer(heads=2, head_dim=6, positions=4, queries_per_key=2, rotation=100.0)),
+    "rotary pairs": (Options(heads=2, keys=2, norm="rms", rotated="pairs", qk_norm=True, causal=False, scale=1 / 6),
+                     tp.Transformer(heads=2, head_dim=6, positions=4, qk_norm=True, causal=False, scale_power=1,
+                                    rotation=100.0)),
+    "alibi": (Options(heads=2, keys=2, norm="layer", table=alibi(2, 4), mlp=""),
+              tp.Transformer(heads=2, head_dim=6, positions=4, norm="layer", mlp=None, score_table=alibi(2, 4))),
+    "one table": (Options(heads=2, keys=2, norm="rms", table=TABLE.repeat(2, 0), causal=False, rotated="half"),
+                  tp.Transformer(heads=2, head_dim=6, positions=4, causal=False, rotation=100.0,
+                                 score_table=ONE_TABLE)),
     "scaled": (Options(heads=2, keys=2, norm=None, scale=0.3, phi=torch.tanh),
                tp.Transformer(heads=2, head_dim=6, positions=4, norm=None, phi="tanh"))}
 
@@ -98,10 +110,52 @@ def test_the_network_computes_what_the_model_does(name: str) -> None:
     np.testing.assert_allclose(outputs, run.outputs[0], rtol=0, atol=1e-10)
 
 
-def test_rotations_are_left_out_and_said() -> None:
-    found = read(Options(heads=2, keys=2, norm="rms", rotated=True))
-    assert found.network == tp.Transformer(heads=2, head_dim=6, positions=4)
-    assert found.left_out[0].startswith("rotation of queries and keys by their position, layers.*")
+def test_what_knows_positions_is_read_from_models_as_they_are() -> None:
+    """Rotations of all of a head or a part of it, by halves or neighbors; tables of MPT, and of Falcon, which divides
+    them by the root of a head's size."""
+    transformers = pytest.importorskip("transformers")
+    usually = dict(vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
+    in_part = dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=32, bos_token_id=0, eos_token_id=0)
+    models_of = {"GPTNeoX": (dict(usually, rotary_pct=0.5), (1.0, 0.01, 0, 0), None),
+                 "GPTJ": (in_part, (1.0, 0.01, 0, 0), None),
+                 "Mpt": (dict(vocab_size=32, d_model=32, n_layers=2, n_heads=4, max_seq_len=16), (), alibi(4, 8)),
+                 "Falcon": (dict(usually, alibi=True, multi_query=False), (), alibi(4, 8) / 8**0.5)}
+    for name, (options, angles, table) in models_of.items():
+        config = getattr(transformers, f"{name}Config")(**options)
+        found = tpt.read(lambda: getattr(transformers, f"{name}ForCausalLM")(config), {}).to_network()
+        attention, = found.network._written.attention
+        assert attention.angles == pytest.approx(angles)
+        assert (attention.table is None) == (table is None)
+        assert table is None or np.abs(attention.table.values - table).max() < 1e-6
+        assert not any("rotation" in one or "table" in one for one in found.left_out)
+        assert tp.classify(0.5, 0.5, found.network).name == "Depth-muP"
+
+
+class Biased(usual.GPT):  # type: ignore[misc,name-defined]
+    """T5's biases: looked up by distance, of one table for all layers or of one for each."""
+
+    def __init__(self, n_layer: int, tables: int) -> None:
+        super().__init__(n_layer)
+        self.tables = torch.nn.ModuleList(torch.nn.Embedding(15, 2) for _ in range(tables))
+        for k, block in enumerate(self.h):
+            block.attn.forward = lambda x, own=block.attn, k=k: self.attended(own, x, self.tables[k % tables])
+
+    def attended(self, own: Any, x: Any, table: Any) -> Any:
+        where = torch.arange(8)
+        q, k, v = (one.view(*x.shape[:2], 2, -1).transpose(1, 2) for one in own.qkv(x).chunk(3, -1))
+        scores = q @ k.mT / q.shape[-1]**0.5 + table(where[:, None] - where + 7).permute(2, 0, 1)
+        weights = scores.masked_fill(torch.ones(8, 8).tril() == 0, -torch.inf).softmax(-1)
+        return own.proj((weights @ v).transpose(1, 2).reshape(x.shape))
+
+
+def test_trained_tables_are_fixed_in_the_network_and_said() -> None:
+    """One for all layers is there as it starts; of several there is none."""
+    one, many = (tpt.read(lambda n_layer: Biased(n_layer, tables), dict(n_layer=2)).to_network() for tables in (1, 2))
+    table = one.network.score_table.values
+    assert table.shape == (2, 8, 8) and many.network.score_table is None
+    assert np.abs(table[:, 5, 3] - table[:, 4, 2]).max() < 1e-6 < np.abs(table[:, 5, 3]).min()  # by distance
+    assert "tables.0.weight, table, which the network does not train" in one.left_out
+    assert "table added to scores, another one in every layer" in many.left_out
 
 
 def test_nano_gpt_and_llama_are_depth_mup() -> None:
@@ -117,14 +171,14 @@ def test_nano_gpt_and_llama_are_depth_mup() -> None:
                                       num_attention_heads=4, num_key_value_heads=2)
     llama = tpt.read(lambda: transformers.LlamaForCausalLM(config), {}).to_network()
     assert llama.network == tp.Transformer(heads=4, head_dim=8, positions=8, mlp="swiglu", queries_per_key=2,
-                                           gains=True, mlp_ratio=3)
-    assert llama.left_out[:2] == (
-        "rotation of queries and keys by their position, model.layers.*.self_attn",
-        "hidden width, 2.75 times the stream's, which is 3 times it in the network")
+                                           gains=True, mlp_ratio=3, rotation=10_000.0)
+    assert llama.left_out[:1] == (
+        "hidden width, 2.75 times the stream's, which is 3 times it in the network",)
     assert str(llama).splitlines()[0] == "causal transformer of softmax attention and glu, 2 layers of width 32"
     for found in (gpt, llama):
         assert tp.classify(0.5, 0.5, found.network).name == "Depth-muP"
-        one_coordinate = replace(found.network, heads=None, head_dim=1, queries_per_key=1, mlp_ratio=1, positions=2)
+        one_coordinate = replace(found.network, heads=None, head_dim=1, queries_per_key=1, mlp_ratio=1, positions=2,
+                                 rotation=None)
         assert "Wq" in str(tp.kets(tp.program(one_coordinate, tp.SGD(), tp.DepthScaling())))
 
 

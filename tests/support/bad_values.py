@@ -171,8 +171,10 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
                     "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "flag",
                     "phi": "activation", "train_embedding_readout": "flag", "attention": "block",
-                    "queries_per_key": "whole",
+                    "queries_per_key": "whole", "rotation": "optional nothing",
+                    "score_table": "optional matrix",
                     "mlp_ratio": "whole", "tied": "flag", **OPTIONS, "norm_scale": "nonzero", "gains": "flag"},
+    "alibi": {"heads": "whole", "positions": "whole"},
     "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
     "Sequences.losses": {"outputs": "outputs"},
     "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},
@@ -245,6 +247,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
 }
 WHOLE_TRAINING = {name: RIGHT[name] for name in ("net", "task", "opt", "scale", "depth")}
 MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
+    "alibi": {"heads": 2, "positions": 2},
     "WidthScaling": {"p": (0, 0), "q": (0, 1), "r": 0}, "WidthScaling.from_abc": {"a": (0, 0), "b": (0, 0), "c": 0},
     "WidthScaling.shifted": {"g": 0}, "WidthScaling.sizes": {"widths": (4, 8, 1)},
     "width_recipe": {"name": "ntp", "layers": 3}, "meta_principled": {"s": 0.5, "layers": 3},
@@ -299,6 +302,7 @@ INNER = {  # called by the package, on values of its own
 
 # of programs and of results
 PARTS = {"Assign", "Branch", "CompiledLimit", "CompiledStreams", "Convolution", "Derivation", "Family", "HeadSum",
+         "HeadTable", "HeadTurn",
          "KetTerm", "LimitEquation", "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec",
          "Matrix", "Mean", "NonlinearOuter", "NormRatio", "Outer", "ParallelBlock", "Scalar", "Step",
          "Transpose", "Vector", "Spectral", "factored_square", "gradients_so_far", "softmax_attention"}

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.verdicts.counted import counted_program
+from tpcalc.verdicts.counted import BY_TABLE, TABLED, TURNED, counted_program
 from tpcalc.verdicts.counting import _has_grown, training_terms
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.orders.affine import Affine, Exponent
@@ -20,6 +20,7 @@ from tpcalc.programs.language import MatVec
 HALF = sp.Rational(1, 2)
 POINT = tp.DepthScaling(HALF, sp.Rational(3, 4))
 SMALL = tp.Transformer(head_dim=2, positions=3, mlp=None)
+TABLE = np.array([[0.0, 0.0, 0.0], [0.7, -0.3, 0.0], [0.1, 0.2, 0.3]])
 
 
 def test_what_is_lazy_drifts_and_learns() -> None:
@@ -40,6 +41,26 @@ def test_norms_of_q_and_k_have_a_stand_in_that_no_number_changes() -> None:
     assert {v.name for v in written["score"].args} == {"nq", "nk"}
     assert written["nq"].func == sp.tanh and written["nq"].args[0].name == "over_q"
     assert str(written["over_q"]) == "q[t, l]/sqrt(mean(q[t, l]**2))"
+
+
+@pytest.mark.parametrize("point", [(HALF, HALF), (1, 0)])
+def test_rotations_and_tables_of_scores_change_no_power(point: tuple) -> None:
+    """A table is counted, as a number beside scores: the logistic function is then neither odd nor even about it."""
+    known = replace(SMALL, head_dim=2, rotation=100.0, score_table=TABLE)
+    usual, found = (tp.classify(*point, net) for net in (replace(SMALL, head_dim=2), known))
+    assert (found.name, found.exponents) == (usual.name, usual.exponents)
+    assert [one.replace(BY_TABLE, "uniform") for one in found.reasons] == list(usual.reasons)
+    assert [str(one) for one in found.sizes.values()] == [str(one) for one in usual.sizes.values()]
+    assert {TURNED, TABLED} == set(found.assumptions) - set(usual.assumptions)
+    shares = [p.statement.value for p in counted_program(known, tp.SGD(), POINT).locations()
+              if p.statement.target.name == "share"]
+    assert [one.args[0].as_coeff_Add()[0] for share in shares for one in share.atoms(sp.tanh)] == [1]
+
+
+def test_attention_from_zero_is_as_its_table_makes_it() -> None:
+    verdict = tp.classify(HALF, HALF, replace(SMALL, score_table=TABLE), from_zero=("Wq",))
+    assert any(one.startswith("attention: as its table of scores makes it at initialization, scores are 0")
+               for one in verdict.reasons)
 
 
 @pytest.mark.slow
@@ -169,6 +190,8 @@ def test_attention_from_zero_is_uniform_where_an_update_vanishes_in_a_layer() ->
     ({"from_zero": ("Wq",), "opt": tp.Adam()}, "the gradient of Wk vanishes"),
     ({"from_zero": ("Wq",), "opt": tp.SGD(weight_decay=0.1)}, "with weight_decay: 0.1"),
     ({"from_zero": ("Wk",), "net": replace(SMALL, head_dim=3, qk_norm=True)}, "divides 0 by 0"),
+    ({"from_zero": ("Wq", "Wo"), "net": tp.Transformer(norm="layer", norm_position="sandwich")},
+     "got Wo with norm_position='sandwich'.*0 by 0"),
     ({"from_zero": ("Wq",), "net": tp.ResNet()}, r"expected \(\)")])
 def test_what_may_not_start_at_zero_is_refused(options: dict, said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -19,6 +19,7 @@ from ..errors import NotCovered
 from ..models import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.language import HeadSum, Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
 from ..programs.special import Quantile
 from ..gaussian.rules import gaussian_mean, overlap
@@ -164,6 +165,11 @@ class BlockInterpreter:
     def _of_population(self, value: Quantile) -> sp.Expr:
         raise self.refusal(f"{value} is a quantile of all coordinates, and no function of overlaps that is known here; "
                            "expected nothing chosen by one")
+
+    @_read.register(HeadTurn)
+    @_read.register(HeadTable)
+    def _of_positions(self, value: sp.Expr) -> sp.Expr:
+        raise self.refusal(f"{value} knows coordinates of a head; expected coordinates that are alike")
 
     @_read.register(HeadSum)
     def _of_heads(self, value: HeadSum) -> sp.Expr:

@@ -16,6 +16,7 @@ from ..derivations.printing import latex
 from ..errors import NotCovered
 from ..optimizers.spectral import Spectral
 from ..programs.algebra import multiplied_out, replaced
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.language import HeadSum, MatVec, Matrix, NonlinearOuter, Outer, Transpose, Vector, kind
 from ..programs.special import at_infinite_width
 from ..programs.program import Assign, Location, Loop, Program, mapped
@@ -300,7 +301,9 @@ def kets(program: Program) -> KetEquations:
             raise NotCovered(f"program {program.name}: {location.statement.target} moves by a function of Gram "
                              "matrices of all its rows, for which kets have no rule; expected updates that are "
                              "functions of entries, or tp.train")
-        for node in location.statement.value.atoms(HeadSum):
+        for node in location.statement.value.atoms(HeadSum, HeadTurn, HeadTable):
+            if node.own_kind == "scalar":
+                continue
             raise NotCovered(f"program {program.name}: {location.statement.target} has {node}, of coordinates of heads "
                              "or experts; kets are of one coordinate; expected head_dim=1 and expert_dim=1")
     program = of_named_vectors(at_infinite_width(program))

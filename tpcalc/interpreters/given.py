@@ -14,6 +14,7 @@ import sympy as sp
 from .._types import ProgramData, Sizes, Value
 from .. import _checks
 from .._numbers import from_text
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.language import HeadSum, LossDerivative, Scalar
 from ..data.losses import AnyLoss, LogisticLoss, Loss, SoftmaxLoss, loss_of
 from ..programs.program import Assign, Program
@@ -77,7 +78,8 @@ def whole_heads(program: Program, least: int) -> int:
 
 def head_sizes(program: Program) -> set[int]:
     """How many coordinates heads have, or groups of heads that share."""
-    return {node.coordinates for location in program.locations() for node in location.statement.value.atoms(HeadSum)}
+    return {node.coordinates for location in program.locations() for node in location.statement.value.atoms(
+        HeadSum, HeadTurn, HeadTable)}
 
 
 class Data:

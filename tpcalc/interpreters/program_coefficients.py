@@ -18,6 +18,7 @@ from ..data.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
 from ..optimizers.spectral import Spectral
 from ..programs.special import Mask, NormRatio, Quantile
@@ -83,6 +84,7 @@ KETS.refuse("its weights are functions of whole Gram matrices, and coefficients 
             "run_program takes it", Spectral)
 KETS.refuse("what it compares may tie at infinite width; run_program takes it", Mask, Quantile)
 KETS.refuse("it sums over the coordinates of a head, of which coefficients know one; run_program takes it", HeadSum)
+KETS.refuse("it knows coordinates of a head, of which coefficients know one; run_program takes it", HeadTurn, HeadTable)
 KETS.refuse("coefficients are those of infinite width, where ratios of norms are 1; at_infinite_width leaves them out",
             NormRatio)
 

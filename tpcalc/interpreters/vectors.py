@@ -17,6 +17,7 @@ from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
 from ..lowering.array_backends import Arrays
+from ..programs.by_position import HeadTable, HeadTurn, table_entry
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..optimizers.spectral import Spectral
 from ..programs.special import NormRatio, Quantile
@@ -126,6 +127,22 @@ def _head_sum(run: VectorExecution, node: HeadSum) -> np.ndarray:
     to, of = (np.arange(node.size) < (1 if first else node.size) for first in (node.first_written, node.first_read))
     groups = run.lifted(run.value(node.body), "vector").reshape(-1, node.coordinates)
     return (groups @ np.kron(np.outer(of, to), np.eye(node.apart))).ravel()
+
+
+@VECTORS.rule(HeadTurn)
+def _head_turn(run: VectorExecution, node: HeadTurn) -> np.ndarray:
+    """The rotation of a head as a matrix, for every head."""
+    angles, half = float(node.position) * np.array(node.angles), len(node.angles)
+    turn = np.zeros((2 * half, 2 * half))
+    for j, angle in enumerate(angles):
+        turn[np.ix_([j, j + half], [j, j + half])] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    return (run.lifted(run.value(node.body), "vector").reshape(-1, 2 * half) @ turn.T).ravel()
+
+
+@VECTORS.rule(HeadTable)
+def _head_table(run: VectorExecution, node: HeadTable) -> np.ndarray:
+    each = table_entry(node.values, *map(int, node.positions)).repeat(node.head_dim)
+    return np.tile(each, run.width // len(each))
 
 
 @VECTORS.rule(NonlinearOuter)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from ..programs.algebra import multiplied_out
+from ..programs.by_position import HeadTurn
 from ..programs.language import HeadSum, MatVec, Mean, Vector
 from .layer_map import Sweep
 
@@ -41,7 +42,7 @@ class Entering:
     def size(self, e: sp.Expr) -> Size | None:
         if not e.has(self.sweep.depth, Vector):
             return Size()
-        through = {MatVec: 1, Mean: 0, HeadSum: 0, sp.Sum: 0}.get(e.func)  # linear in this part
+        through = {MatVec: 1, Mean: 0, HeadSum: 0, HeadTurn: 0, sp.Sum: 0}.get(e.func)  # linear in this part
         if through is not None:
             return self.size(e.args[through])
         of_class = {self.sweep.depth.func: lambda _: Size(sp.Integer(1)), Vector: self._of_vector,

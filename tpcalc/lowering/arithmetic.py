@@ -11,6 +11,7 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom
 
 from ..models.activations import UNREAL
+from ..programs.by_position import HeadTable
 from ..programs.language import LossDerivative, MatVec, Member, Mean
 from .code_lines import TAIL, CodeLines, Value
 
@@ -35,7 +36,7 @@ class Arithmetic(CodeLines):
 
     def varies(self, node: sp.Basic) -> bool:
         """Does it need arrays, and not just indices, sizes and parameters?"""
-        return node.has(Member, LossDerivative, Mean, MatVec) or bool(node.free_symbols & set(self.order))
+        return node.has(Member, LossDerivative, Mean, MatVec, HeadTable) or bool(node.free_symbols & set(self.order))
 
     def sum_of(self, values: Sequence[Value]) -> Value:
         axes, what = self.joined(values)

@@ -16,6 +16,7 @@ from scipy import special
 from .._types import Array, DType
 from .. import _checks
 from ..errors import MissingExtra, NotCovered
+from ..programs.by_position import table_entry
 
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 NAMESPACES = {"numpy": "numpy", "torch": "array_api_compat.torch", "cupy": "array_api_compat.cupy", "jax": "jax.numpy"}
@@ -149,6 +150,24 @@ class Arrays:
         else:
             whole = self.xp.broadcast_to(total, heads.shape)
         return self.reshaped(whole, tuple(u.shape))
+
+    def head_turn(self, u: Array, angles: Sequence[float], position: Array) -> Array:
+        """Coordinates j and j + d/2 of every head of d turned by position * angles[j], over the last axis."""
+        at = self.numpy(position)[..., None] * np.array(angles)  # (..., 1, d/2), or (d/2,) of a number
+        cosine, sine = self.asarray(np.cos(at)), self.asarray(np.sin(at))
+        heads = self.reshaped(u, (*u.shape[:-1], u.shape[-1] // (2 * len(angles)), 2, len(angles)))
+        a, b = heads[..., 0, :], heads[..., 1, :]
+        turned = self.xp.stack([a * cosine - b * sine, a * sine + b * cosine], axis=-2)
+        return self.reshaped(turned, tuple(turned.shape[:-3]) + (u.shape[-1],))
+
+    def head_table(self, values: list[Array], p: Array, m: Array, head_dim: int, width: int) -> Array:
+        """A table's numbers at positions, of all heads in turn along a last axis of ``width`` coordinates, or where
+        that is 0 of the only table."""
+        found = table_entry(np.array(values), self.numpy(p), self.numpy(m))
+        if not width:
+            return self.asarray(found[..., 0]) if found.ndim > 1 else float(found[0])
+        each = found.repeat(head_dim, axis=-1)
+        return self.asarray(np.tile(each, (1,) * (each.ndim - 1) + (width // each.shape[-1],)))
 
     def permuted(self, u: Array, order: tuple[int, ...]) -> Array:
         return u.transpose(order) if self.is_numpy else self.xp.permute_dims(u, order)

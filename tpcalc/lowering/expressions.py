@@ -12,6 +12,7 @@ from sympy.core.sorting import default_sort_key
 
 from .._types import Array
 from ..programs.algebra import multiplied_out, replaced
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.indices import write_out
 from ..programs.special import NormRatio, Quantile
 from ..programs.language import (HeadSum, LossDerivative, MatVec, Matrix, Mean, NonlinearOuter, Outer, Scalar,
@@ -167,6 +168,8 @@ class Writer(Totals):
     _written.register(sp.Sum)(Totals.total)
     _written.register(Mean)(Totals.moment)
     _written.register(HeadSum)(Totals.head_sum)
+    _written.register(HeadTurn)(Totals.head_turn)
+    _written.register(HeadTable)(Totals.head_table)
     _written.register(Quantile)(Totals.quantile)
     _written.register(NormRatio)(Totals.norm_ratio)
     _written.register(MatVec)(Totals.matvec)

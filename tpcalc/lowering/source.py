@@ -21,8 +21,8 @@ from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, distributed, find_axes
 from .expressions import matrix_terms, simple_products
 
-OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "inner", "mean", "total", "permuted", "quantile", "reshaped",
-              "stacked", "finite")
+OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "head_table", "head_turn", "inner", "mean", "total",
+              "permuted", "quantile", "reshaped", "stacked", "finite")
 ARRAY_FUNCTIONS = ("matvec", "combine", "spectral", "advanced", "entry_product", "entry_function", "chi", "chis",
                    "norm_ratio", "not_finite", "parts")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds", "parts")

@@ -11,6 +11,7 @@ from typing import Sequence
 
 import sympy as sp
 
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.language import HeadSum, LossDerivative, MatVec, Matrix, Mean, NonlinearOuter, Outer, kind
 from ..programs.special import NormRatio, Quantile
 from .arithmetic import Arithmetic
@@ -65,6 +66,19 @@ class Averages(Arithmetic):
         one = self.vector(node.body)
         options = ", ".join(map(str, (node.size, node.apart, node.first_read, node.first_written)))
         return self.kept(f"head_sum({one.code}, {options})", one.axes, "vector")
+
+    def head_turn(self, node: HeadTurn) -> Value:
+        one, position = self.vector(node.body), self.value(node.position)
+        axes = self.ordered({*one.axes, *position.axes})
+        code = f"head_turn({self.fitted(one, axes, 'vector')}, {node.angles}, {self.fitted(position, axes, 'vector')})"
+        return self.kept(code, axes, "vector")
+
+    def head_table(self, node: HeadTable) -> Value:
+        locations = [self.value(one) for one in node.positions]
+        axes, kind_of = self.ordered({a for one in locations for a in one.axes}), node.own_kind
+        codes = ", ".join(self.fitted(one, axes, "scalar") for one in locations)
+        repeated = f"{node.head_dim}, width" if kind_of == "vector" else "0, 0"
+        return self.kept(f"head_table({node.values.tolist()}, {codes}, {repeated})", axes, kind_of)
 
     def quantile(self, node: Quantile) -> Value:
         one = self.vector(node.body)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from math import lcm
+from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from .._checks import choice, exponent, flag, positive_integer, short
 from ..errors import NotCovered
 from .activations import activation, is_linear
-from .attention import LEAST_NORMED, require_normed, softmax_attention
+from .attention import LEAST_NORMED, angles_of, require_normed, softmax_attention, table_of
 from ..programs.blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name, in_parts, named_family
 from .convolution import Convolution
 from ..optimizers.entrywise import Adam
@@ -59,6 +62,13 @@ class Transformer(Residual):
     queries_per_key:
         query heads that share one key and value head, G: 1 is attention of many heads. Of W_k and W_v the rows of every
         G-th head alone are read; the limit has infinitely many groups of G heads.
+    rotation:
+        queries and keys are turned by their position, within the head: coordinates j and j + d/2 at position p by p
+        times the j-th of d/2 angles. A number b, the base of rotary embeddings, stands for b^(-2j/d); None turns none.
+    score_table:
+        what is added to scores before softmax, an array of shape (positions, positions), entry (p, m) where p reads m,
+        or one for every head, (heads, positions, positions); heads beyond these go through them again, so that infinite
+        width is infinitely many heads of each. ``tpcalc.theory.alibi`` makes one. It is not trained.
     tied:
         whether the readout is the embedding, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
         gradients of both. The first output is then not 0 at infinite width: x^0 overlaps U, so that it is the input
@@ -99,6 +109,8 @@ class Transformer(Residual):
     attention: str | Block = "softmax"
     queries_per_key: int = 1
     tied: bool = False
+    rotation: Any = field(default=None, kw_only=True)
+    score_table: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         activation(self.phi)
@@ -117,6 +129,7 @@ class Transformer(Residual):
             raise ValueError(f"scale_power: got {short(self.scale_power)}; expected 1/2 and 1")
         object.__setattr__(self, "scale_power", power)
         require_normed(self.qk_norm, self.head_dim)
+        self._require_positions()
         shared = self.queries_per_key
         if self.heads is not None and self.heads % shared:
             raise ValueError(f"queries_per_key: got {shared} for {self.heads} heads; expected divisors of them")
@@ -134,7 +147,25 @@ class Transformer(Residual):
         if self.tied and self.zero_readout:
             raise ValueError("zero_readout: got True with tied=True, whose first outputs are the inputs and not a "
                              "fluctuation; expected False")
-        self._written
+        for table in [one.table for one in self._written.attention if one.table is not None] if isinstance(
+                self.attention, (str, ParallelBlock)) else []:
+            if table.values.shape[1] != self.positions:
+                raise ValueError(f"score_table: got one for {table.values.shape[1]} positions in a network of "
+                                 f"{self.positions}; expected as many")
+
+    def _require_positions(self) -> None:
+        """Check what knows positions, and write it as it is kept."""
+        angles, table = angles_of(self.rotation, self.head_dim), table_of(self.score_table)
+        for name, given in (("rotation", self.rotation), ("score_table", self.score_table)):
+            if given is not None and callable(self.attention):
+                raise ValueError(f"{name}: got {short(given)} with an attention of your own, which says itself what it "
+                                 "does with positions; expected None")
+        if self.rotation is not None:
+            object.__setattr__(self, "rotation", angles if np.ndim(self.rotation) else float(self.rotation))
+        object.__setattr__(self, "score_table", table)
+        if table is not None and self.heads is not None and self.heads % len(table.values):
+            raise ValueError(f"score_table: got one for {len(table.values)} heads with {self.heads} heads; expected "
+                             "as many, or a divisor of them")
 
     @property
     def width(self) -> int | None:
@@ -156,9 +187,11 @@ class Transformer(Residual):
         if self.heads is not None and width != self.width:
             raise ValueError(f"width: got {width} for {self.heads} heads of {self.head_dim} coordinates; expected "
                              f"{self.width}, or heads=None with any multiple of {self.head_dim}")
-        group = self.head_dim * self.queries_per_key
+        tables = 1 if self.score_table is None else len(self.score_table.values)
+        group = self.head_dim * lcm(self.queries_per_key, tables)
         if width % group:
-            shared = "" if self.queries_per_key == 1 else f", {self.queries_per_key} to a key"
+            shared = ("" if self.queries_per_key == 1 else f", {self.queries_per_key} to a key") + (
+                "" if tables == 1 else f", {tables} tables of scores")
             raise ValueError(f"width: got {width} for heads of {self.head_dim} coordinates{shared}; expected "
                              f"multiples of {group}")
 
@@ -191,7 +224,8 @@ class Transformer(Residual):
     def first_sublayer(self) -> Block:
         """Attention, or what is in its place."""
         return self.attention if callable(self.attention) else softmax_attention(
-            self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key)
+            self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key, self.rotation,
+            self.score_table)
 
     @property
     def branch_kinds(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import Callable, Collection, Mapping, NamedTuple, Sequence, Union
 import sympy as sp
 
 from ..errors import NotCovered
+from .by_position import HeadTurn
 from .language import Family, HeadSum, MatVec, Matrix, Mean, Member, Outer, Scalar, Transpose, Vector, kind
 from .indices import POSITIONS, at_other, m, p, write_out
 from .program import Assign
@@ -272,7 +273,7 @@ def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
     """d times the derivative in a vector, entrywise, or in a scalar, averaged; sums and averages are gone through."""
     if isinstance(value, sp.Sum):
         return _derivative(value.function, argument, d)
-    averages = sorted(value.atoms(Mean, HeadSum), key=sp.default_sort_key)
+    averages = sorted(value.atoms(Mean, HeadSum, HeadTurn), key=sp.default_sort_key)
     hidden = {m: sp.Dummy(real=True) for m in averages}
     outside, x = value.xreplace(hidden), sp.Dummy(real=True)
     total = d * sp.diff(outside.xreplace({argument: x}), x).xreplace({x: argument})

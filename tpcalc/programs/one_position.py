@@ -23,6 +23,7 @@ from ..errors import NotCovered
 from .algebra import multiplied_out
 from .blocks import is_linear_in_vectors
 from .indices import POSITIONS, p
+from .by_position import HeadTurn
 from .language import HeadSum, LossDerivative, MatVec, Mean, Member, OfFamily, Outer, Scalar, Vector, kind
 from .program import Assign, Loop, Program, Statement, assignments, mapped
 
@@ -71,6 +72,7 @@ class _WrittenOut:
 
     def value(self, value: sp.Expr) -> sp.Expr:
         return value.subs(POSITIONS, TWO).replace(HeadSum, lambda body, *heads: body).replace(
+            HeadTurn, lambda body, *turn: body).replace(
             lambda e: isinstance(e, sp.Sum) and any(limit[0] in self.indices for limit in e.limits), self._terms)
 
     def _terms(self, total: sp.Sum) -> sp.Expr:
@@ -246,6 +248,7 @@ def _product(value: MatVec, known: Known, x: sp.Expr) -> sp.Expr:
 
 @_written.register(Mean)
 @_written.register(HeadSum)
+@_written.register(HeadTurn)
 def _linear(value: sp.Expr, known: Known, x: sp.Expr) -> sp.Expr:
     body = _written(value.args[0], known, x)
     return sp.Function(value.func.__name__, real=True)(body) if body != 0 else body

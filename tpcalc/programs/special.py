@@ -19,6 +19,7 @@ from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from ..errors import NotCovered
+from .by_position import HeadTable, HeadTurn
 from .language import HeadSum, LossDerivative, MatVec, Matrix, Mean, Member, Real, Scalar, Vector, kind
 from .program import Assign, Location, Program, made_of, mapped
 
@@ -286,6 +287,7 @@ def _of_own_layer(location: Location) -> set[Vector]:
 
 
 EXPONENTIALS = (sp.exp, sp.sinh, sp.cosh)
+MADE = (MatVec, HeadSum, HeadTurn, HeadTable)  # what is not entrywise
 ONE = sp.Rational(13, 11)
 FAR, POINTS, OF_POWERS = 1000, 16, 40  # twice as far out no power is larger by more than 2^40
 
@@ -313,7 +315,7 @@ def _written_out(value: sp.Expr, made: Mapping[str, sp.Expr]) -> sp.Expr:
     """An expression in what matrices and heads make, and in vectors that come from elsewhere; numbers are of order one,
     and a number stands for them."""
     value = value.xreplace({one: ONE for one in value.atoms(Mean, Scalar)})
-    value = value.replace(lambda e: isinstance(e, (MatVec, HeadSum)), lambda e: sp.Dummy(real=True))
+    value = value.replace(lambda e: isinstance(e, MADE), lambda e: sp.Dummy(real=True))
     return value.xreplace({one: made.get(one.name, one) for one in value.atoms(Vector)})
 
 

@@ -13,6 +13,7 @@ from ..models.activations import activation, is_linear
 from ..models.gates import constant_gate
 from ..programs.blocks import Block, Branch, block_name, vector
 from ..programs.indices import POSITIONS, l, m, p, t
+from ..programs.by_position import HeadTurn
 from ..programs.language import HeadSum, Matrix, MatVec, Member, Vector
 
 SLOW = (sp.tanh, sp.erf, sp.sin, sp.cos, sp.Abs, sp.Max, sp.Min)  # that grow no faster than what they act on
@@ -127,6 +128,7 @@ class _SublayerStatements:
             self.grows_slowly(one)
 
     @_grows_slowly.register(HeadSum)
+    @_grows_slowly.register(HeadTurn)
     @_grows_slowly.register(sp.Sum)
     def _inside(self, value: sp.Expr) -> None:
         self.grows_slowly(value.args[0])

@@ -12,6 +12,7 @@ from ..errors import NotCovered
 from ..programs.backprop import backpropagate
 from .builders import UNIT, gradient_name
 from ..programs.indices import l, t
+from ..programs.by_position import HeadTable, HeadTurn
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, Outer, Transpose, Vector
 from ..models.network import Network
 
@@ -155,6 +156,7 @@ RULES: dict[type, Callable[..., Degrees]] = {
     Outer: lambda value, walk, known: _times([walk(value.left), walk(value.right)]),
     Mean: lambda value, walk, known: walk(value.args[0]),
     HeadSum: lambda value, walk, known: walk(value.args[0]),
+    HeadTurn: lambda value, walk, known: walk(value.args[0]), HeadTable: lambda value, walk, known: {},
     sp.Sum: lambda value, walk, known: walk(value.function),
     sp.Add: _sum, sp.Max: _maximum, sp.Pow: _power_of,
     sp.Mul: lambda value, walk, known: _times([walk(factor) for factor in value.args]),

@@ -21,6 +21,7 @@ from ..models.attention import SoftmaxAttention
 from ..models.convolution import Convolution
 from ..models.gates import LINEAR, linear_gates, with_gates
 from ..models.network import Network
+from ..models.networks import OF_OUTPUT
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
 from ..programs.language import MatVec, Mean
@@ -33,6 +34,8 @@ Judged = Network
 # earlier positions leave behind.
 ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
 STAND_IN = rf"({'|'.join((ROW, *OVER.values(), *(f'{which}_.*' for which in EARLIER)))})(_\d+)*"
+
+ANY = sp.Integer(1)  # number of a table of scores
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"heads of one coordinate and {TWO} positions stand for all head_dim, queries_per_key and positions that "
@@ -49,6 +52,11 @@ UNNORMED = ("there is no norm, and inputs and learning rates are so small that t
 NORMED = ("tanh of a coordinate of q, and of k, over the root mean square of all heads' stands for q over that of its "
           "own head; both are odd, bounded, and the same where q is multiplied by a number")
 
+
+# And with what knows positions.
+TURNED = "rotations of queries and keys by position keep their sizes, and turn nothing of heads of one coordinate"
+TABLED = "one number that is not 0 stands for a table of scores"
+BY_TABLE = "as its table of scores makes it"
 
 # And with states that go from position to position.
 STATES = "states are those of a position behind one or two that are as it is; they stay of order one at all positions"
@@ -73,6 +81,10 @@ class FromZero(Transformer):
             raise ValueError(f"from_zero: got {short(names)}; expected a tuple of some of "
                              f"{', '.join(map(repr, known))}")
         found = cls(**{f.name: getattr(net, f.name) for f in fields(net)}, zero=tuple(sorted(set(names))))
+        if net.norm is not None and net.norm_position in OF_OUTPUT and (still := set(names) - {"Wq", "Wk"}):
+            raise NotCovered(f"from_zero: got {', '.join(sorted(still))} with norm_position={net.norm_position!r}, "
+                             "which divides what a branch adds by its size, 0 by 0 there; expected Wq and Wk, or "
+                             "'pre' and 'post'")
         if net.qk_norm and found.is_uniform:
             raise NotCovered(f"from_zero: got {short(names)} with qk_norm=True, which divides 0 by 0 there; expected "
                              "qk_norm=False")
@@ -168,7 +180,7 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
                          f"expected {net.at_one_position!r}")
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
     alike = replace(with_gates(net.at_infinite_width), heads=None, head_dim=1, queries_per_key=1, positions=TWO,
-                    qk_norm=False, attention=Attending(net.first_sublayer, attend))
+                    qk_norm=False, rotation=None, score_table=None, attention=Attending(net.first_sublayer, attend))
     if alike.states_of_block:
         raise NotCovered(f"mlp: got {block_name(net.mlp)}, in which {', '.join(alike.states_of_block)} go from "
                          "position to position; expected for a verdict states in the place of attention alone")
@@ -197,7 +209,8 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
     The share of one of two scores is (1 + tanh((score - other)/2))/2, and the difference of the scores of a row is
     twice one of them less their sum. qk_norm: q over its root mean square in a head is an odd function of the head's q,
     bounded, and unchanged where q is multiplied by a number; so is tanh of a coordinate of q over the root mean square
-    of all of them. uniform: scores begin at 0, and softmax is linear in them as long as they do not grow beyond order
+    of all of them. A table adds a number to the difference, of which 1 stands for any; a rotation turns nothing of one
+    coordinate. uniform: scores begin at 0, and softmax is linear in them as long as they do not grow beyond order
     one, where all powers of a score are of the largest one's order.
     """
     q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
@@ -207,6 +220,8 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
                 for name, one in (("q", q), ("k", k)))
     score = b.let("score", q * b.other(k))
     differs = score - b.let_total(ROW, score) / 2
+    if given.table is not None:
+        differs += ANY
     share = (1 + (differs if uniform else sp.tanh(differs))) / 2
     if given.causal:
         share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))

@@ -15,7 +15,7 @@ from ..scaling import DepthScaling, Scaling
 from ..programs.indices import copied_from
 from ..optimizers import SGD
 from ..optimizers.updates import Optimizer
-from .counted import FromZero, Judged, require_untied
+from .counted import BY_TABLE, FromZero, Judged, require_untied
 from .verdict import FROZEN, SAMPLE, Verdict, by_network, by_optimizer, by_updates, by_visits, in_words, judge_exponents
 from .counting import Counting, as_gradient_descent, training_terms
 from .network_sizes import MatrixVerdicts, NetworkSize, NetworkSizes, size_of
@@ -52,7 +52,8 @@ def of_transformer(net: Judged, scale: Scaling, opt: Optimizer, updates: int = 1
     said = [f"{name}: {'at most ' * (name in bounds)}{power}" for name, power in scores.items()]
     if net.chooses:
         start, change = map(scores.get, SCORES)
-        said = [uniformity(start, change, "change of score" in bounds, exponents.after)]
+        even = BY_TABLE if any(one.table is not None for one in net.chooses) else "uniform"
+        said = [uniformity(start, change, "change of score" in bounds, exponents.after, even)]
     if linear.weight_decay and counted:
         said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
@@ -90,12 +91,13 @@ def starting_at_zero(net: FromZero, terms: Counting) -> str:
         f"; gradients of {', '.join(still)} vanish at the first step, the only one that is counted")
 
 
-def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False, updates: int = 1) -> str:
+def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False, updates: int = 1,
+               even: str = "uniform") -> str:
     """Is softmax attention uniform before training, and by how much does the first update move it? From powers of L.
 
     start: of the score at initialization, -oo where it vanishes; change: of the score's change, None where no update is
-    counted, after some updates; at_most: is that an upper bound alone? Softmax moves as its scores do where they fall
-    with the depth, or are of order one.
+    counted, after some updates; at_most: is that an upper bound alone? even: what it is where scores are 0. Softmax
+    moves as its scores do where they fall with the depth, or are of order one.
 
     >>> half = sp.Rational(1, 2)
     >>> print(uniformity(sp.Integer(0), -half))
@@ -106,7 +108,7 @@ def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = Fa
     attention: uniform at initialization as L grows, scores are L^(-1/2); the first update makes them differ by 1
     """
     uniform = bool(start < 0)
-    found = (f"attention: {'' if uniform else 'not '}uniform at initialization"
+    found = (f"attention: {'' if uniform else 'not '}{even} at initialization"
              f"{' as L grows' if uniform and start.is_finite else ''}, scores are {in_words(start)}")
     if change is None:
         return found

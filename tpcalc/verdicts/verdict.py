@@ -17,7 +17,7 @@ from ..optimizers import SGD
 from ..optimizers.updates import Optimizer, finite_batches, optimizer_name
 from ..orders import Region, point_of
 from ..scaling import Scaling
-from .counted import ASSUMED, NORMED, STATES, UNNORMED, Judged
+from .counted import ASSUMED, NORMED, STATES, TABLED, TURNED, UNNORMED, Judged
 from .counting import ALPHA, GAMMA
 from .crossover import far_away
 from .ket_exponents import Exponents
@@ -75,6 +75,8 @@ def by_visits(net: Judged) -> list[str]:
 def by_network(net: Judged) -> list[str]:
     """What stands for a network of several positions."""
     return [UNNORMED] * (net.norm is None) + [NORMED] * any(one.qk_norm for one in net.chooses) + [
+        TURNED] * any(one.angles for one in net.chooses) + [
+        TABLED] * any(one.table is not None for one in net.chooses) + [
         STATES] * bool(net.states_of_block) + [ASSUMED]
 
 

@@ -28,6 +28,8 @@ class PlainTransformer:
     qk_norm: bool = False
     queries_per_key: int = 1
     tied: bool = False
+    rotation: float | None = None
+    score_table: np.ndarray | None = None
 
     def forward(self, w: Arrays, xi: np.ndarray) -> tuple[np.ndarray, list]:
         """Outputs (P, d_out) of one sequence (P, d_in), and what the way back needs."""
@@ -78,7 +80,11 @@ class PlainTransformer:
         back_q = back_k = lambda d: d  # noqa: E731
         if self.qk_norm:
             (q, back_q), (k, back_k) = divided(q), divided(k)
+        turn = self.turns(len(x))
+        q, k = (np.einsum("pij,phj->phi", turn, one) for one in (q, k))
         score = np.einsum("phd,mhd->hpm", q, k) / self.head_dim**self.scale_power
+        if self.score_table is not None:
+            score = score + np.tile(self.score_table, (len(score) // len(self.score_table), 1, 1))
         if self.causal:
             score = np.where(np.tri(len(x), dtype=bool), score, -np.inf)
         share = np.exp(score - score.max(axis=2, keepdims=True))
@@ -90,8 +96,9 @@ class PlainTransformer:
             dmixed = (d @ w["Wo"]).reshape(heads)
             dshare = np.einsum("phd,mhd->hpm", dmixed, v)
             dscore = share * (dshare - (dshare * share).sum(axis=2, keepdims=True)) / self.head_dim**self.scale_power
-            into = {"q": back_q(np.einsum("hpm,mhd->phd", dscore, k)),
-                    "k": back_k(np.einsum("hpm,phd->mhd", dscore, q)), "v": np.einsum("hpm,phd->mhd", share, dmixed)}
+            dq, dk = np.einsum("hpm,mhd->phd", dscore, k), np.einsum("hpm,phd->mhd", dscore, q)
+            dq, dk = (np.einsum("pij,phi->phj", turn, one) for one in (dq, dk))
+            into = {"q": back_q(dq), "k": back_k(dk), "v": np.einsum("hpm,phd->mhd", share, dmixed)}
             total = np.zeros_like(n)
             for name, value in into.items():
                 if name != "q":
@@ -101,6 +108,18 @@ class PlainTransformer:
                 total += flat @ w[f"W{name}"]
             return back_norm(total), found
         return mixed @ w["Wo"].T, back
+
+    def turns(self, positions: int) -> np.ndarray:
+        """What queries and keys of a head are multiplied by at every position, (positions, d, d): rotations of pairs of
+        coordinates half a head apart."""
+        d, found = self.head_dim, np.zeros((positions, self.head_dim, self.head_dim))
+        for p in range(positions):
+            found[p] = np.eye(d)
+            for j in range(d // 2 if self.rotation else 0):
+                angle = p / self.rotation ** (2 * j / d)
+                found[p, j, j] = found[p, j + d // 2, j + d // 2] = np.cos(angle)
+                found[p, j, j + d // 2], found[p, j + d // 2, j] = -np.sin(angle), np.sin(angle)
+        return found
 
     def feedforward(self, w: Arrays, x: np.ndarray) -> tuple[np.ndarray, object]:
         n, back_norm = self.normed(x)

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Arrays = Mapping[str, np.ndarray]
+BASE = 100.0  # of rotations
 
 
 @dataclass(frozen=True)
 class Options:
     """norm: None, "rms", "layer"; position: "pre", "output", "sandwich", "post"; attention: heads, 0 for none; keys:
-    heads of keys; mlp: "mlp", "glu", "pre", "preactivated" or "" for none; m, keep: what multiplies branch, stream;
+    heads of keys; rotated: "half", pairs of coordinates half a head apart, or "pairs", of neighbors; table: added to
+    scores, by heads; mlp: "mlp", "glu", "pre", "preactivated" or "" for none; m, keep: what multiplies branch, stream;
     beside: attention and the perceptron read the stream at one point, "at once" behind one norm, "in turn" behind one
     and added one after the other, or behind "two norms"."""
 
@@ -29,7 +31,8 @@ class Options:
     causal: bool = True
     qk_norm: bool = False
     scale: float | None = None
-    rotated: bool = False
+    rotated: str = ""
+    table: Any = None
     fused: bool = False
     mlp: str = "mlp"
     phi: Callable[[Tensor], Tensor] = F.gelu
@@ -66,11 +69,22 @@ class Attention(nn.Module):
         if self.given.qk_norm:
             q, k = (one / one.square().mean(-1, keepdim=True).sqrt() for one in (q, k))
         if self.given.rotated:
-            angle = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
-            q, k = (torch.cat([one[..., ::2] * angle.cos() - one[..., 1::2] * angle.sin(),
-                               one[..., ::2] * angle.sin() + one[..., 1::2] * angle.cos()], -1) for one in (q, k))
+            half = self.size // 2
+            angle = torch.arange(x.shape[1])[:, None] * BASE ** (-torch.arange(half, dtype=x.dtype) / half)
+            first, second = ((slice(half), slice(half, None)) if self.given.rotated == "half" else
+                             (slice(0, None, 2), slice(1, None, 2)))
+            for one in (q, k):
+                turned = one.clone()
+                turned[..., first] = one[..., first] * angle.cos() - one[..., second] * angle.sin()
+                turned[..., second] = one[..., first] * angle.sin() + one[..., second] * angle.cos()
+                q, k = (turned if one is q else q), (turned if one is k else k)
         k, v = (one.repeat_interleave(self.given.heads // self.given.keys, dim=1) for one in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.given.causal, scale=self.given.scale)
+        mask = None
+        if self.given.table is not None:
+            mask = torch.tensor(self.given.table)
+            mask = mask.masked_fill(torch.ones(mask.shape[1:]).tril() == 0, -torch.inf) if self.given.causal else mask
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.given.causal and mask is None,
+                                           scale=self.given.scale)
         return self.o(y.transpose(1, 2).reshape(x.shape))
 
 
@@ -121,6 +135,7 @@ class Beside(nn.Module):
 class Model(nn.Module):
     def __init__(self, depth: int, n: int, inputs: int, outputs: int, given: Options) -> None:
         super().__init__()
+        self.given = given
         self.read_in, self.out = nn.Linear(inputs, n, bias=False), nn.Linear(n, outputs, bias=False)
         if given.beside:
             self.layers = nn.ModuleList(nn.ModuleList([Beside(n, given)]) for _ in range(depth))
@@ -150,6 +165,9 @@ def take(model: nn.Module, found: Any, weights: Arrays, eps: float) -> None:
             if name in ("Wk", "Wv"):
                 shared = getattr(net.attention, "attention", net).queries_per_key
                 whole = whole.reshape(-1, shared, net.head_dim, whole.shape[1])[:, 0].reshape(-1, whole.shape[1])
+            if name in ("Wq", "Wk") and model.given.rotated == "pairs":
+                by_head = whole.reshape(-1, 2, net.head_dim // 2, whole.shape[1])
+                whole = by_head.transpose(0, 2, 1, 3).reshape(whole.shape)  # neighbors, of what is half a head apart
             whole = whole * (eps if name in last else 1.0) / found.multipliers.get(name, 1.0)
             rows.setdefault(found.matrices[name].replace("*", str(layer), 1), []).append(whole)
     with torch.no_grad():

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from math import isclose, prod
-from typing import Mapping
+from typing import Callable, Mapping
 
+import numpy as np
 import sympy as sp
 import torch
 from torch import Tensor
 
 from ...errors import NotCovered
 from ...models.transformer import SCALES
+from ...programs.by_position import TableValues
 from .functions import NORM_VALUES
 from ..reading.kinds_of_ops import ATTENTIONS, CONTRACTIONS, MOVES
 from .products import BlockInside, BranchProducts
-from .segments import CLOSE, LARGE, Segment, factor_between, same
+from .segments import CLOSE, LARGE, ROUNDED, Segment, as_written, factor_between, same
 from ..reading.tape import Op
 
 MASKED = -5e3  # below which a score is none: its weight is 0 in float64 beside scores of order one
-ROTATED, TABLE = "rotation of queries and keys by their position", "table added to scores"
+TABLE = "table added to scores"
+TRAINED = "table, which the network does not train"
 
 
 @dataclass(frozen=True)
 class HeadRows:
     """Queries, keys or values of all heads: product: that they are rows of; rows: shape (heads, head_dim), which;
-    factor: that multiplies them; normed: over the head; rotated: within the head, by position; left_out: parameters
-    beside them."""
+    factor: that multiplies them; normed: over the head; turn: of shape (positions, head_dim, head_dim), what turns them
+    within the head, or None; left_out: parameters beside them."""
 
     product: Op
     rows: Tensor
     factor: float
     normed: bool
-    rotated: bool
+    turn: Tensor | None
     left_out: Mapping[str, str]
 
 
@@ -64,7 +68,7 @@ class AttentionReader:
         taken = [(one.product.index, int(row)) for one in (q, k, v) for row in one.rows.unique()]
         if len(set(taken)) != len(taken) or len(q.rows.unique()) != q.rows.numel():
             raise self._refused("rows of matrices that queries, keys or values share", "rows of their own")
-        if q.normed != k.normed or v.normed or v.rotated or q.rotated != k.rotated:
+        if q.normed != k.normed or v.normed or v.turn is not None or not _same_turns(q.turn, k.turn):
             raise self._refused("norms or rotations of queries without keys, or of values", "those of both, or none")
         merged = self.segment([self.out], self.into)
         heads = len(q.rows)
@@ -72,14 +76,16 @@ class AttentionReader:
         joined = out.reshape(self.batch, heads, self.positions, self.size).transpose(1, 2)
         if not same(merged(out), joined):
             raise self._refused(f"{merged} between heads and the last matrix", "heads beside each other")
-        scale, causal, beside = self._scores(len(k.rows))
+        scale, causal, beside, table = self._scores(len(k.rows))
         power, factor = self._power(scale * q.factor * k.factor, q.normed)
         shared = self._shared(k.rows, v.rows, heads)
         left_out = {**q.left_out, **k.left_out, **v.left_out, **merged.left_out, **beside}
-        if q.rotated:
-            left_out[self.weights.module] = ROTATED
         options = dict(head_dim=self.size, inner=heads * self.size, positions=self.positions, causal=causal,
                        scale_power=power, qk_norm=q.normed, queries_per_key=shared)
+        if q.turn is not None:
+            options["rotation"] = self._rotation(q.turn)
+        if table is not None:
+            options["score_table"] = table
         made = {"Wq": q.product, "Wk": k.product, "Wv": v.product, "last": self.last}
         return BlockInside("attention", options, made, {"Wq": factor, "Wv": v.factor}, left_out)
 
@@ -151,15 +157,52 @@ class AttentionReader:
             raise self._refused(f"{whole} between a matrix and heads", "rows of the matrix, divided by their root mean "
                                 "square over the head or not, rotated within the head or not")
         gains = {use.parameter: "gain of queries or keys" for use in whole.gains}
-        return HeadRows(product, rows, factor, normed, rotated, {**whole.left_out, **gains})
+        turn = self._turn(through, rows, count, factor) if rotated else None
+        return HeadRows(product, rows, factor, normed, turn, {**whole.left_out, **gains})
+
+    def _turn(self, through: Callable[[Tensor], Tensor], rows: Tensor, count: int, factor: float) -> Tensor:
+        """What every position multiplies a head's coordinates by."""
+        columns = []
+        for coordinate in range(self.size):
+            token = torch.zeros(count, dtype=torch.float64)
+            token[rows[:, coordinate]] = 1 / factor
+            found = through(token.expand(self.batch * self.positions, count))
+            columns.append(found[0, 0])
+            if not same(found, columns[-1].expand_as(found)):
+                raise self._refused("rotations that differ by head", "the same in all heads")
+        return torch.stack(columns, dim=-1)
+
+    def _rotation(self, turn: Tensor) -> float | tuple[float, ...]:
+        """The angles of a network's rotation, or the base that they are of. Its pairs of coordinates are j and j + d/2
+        whichever these are in the model: which row of a head is which is no matter of the network."""
+        positions, size = turn.shape[:2]
+        off = turn - torch.diag_embed(turn.diagonal(dim1=1, dim2=2))
+        partner = off.abs().sum(0).argmax(0)
+        turned = off.abs().sum(0).max(0).values > CLOSE
+        pairs = [(i, int(j)) for i, j in enumerate(partner) if turned[i] and i < j]
+        angles = [float(torch.atan2(turn[1, j, i], turn[1, i, i])) for i, j in pairs]
+        expected = torch.eye(size, dtype=turn.dtype).repeat(positions, 1, 1)
+        for (i, j), angle in zip(pairs, angles):
+            for p in range(positions):
+                cosine, sine = math.cos(p * angle), math.sin(p * angle)
+                expected[p][[i, i, j, j], [i, j, i, j]] = turn.new_tensor([cosine, -sine, sine, cosine])
+        if size % 2 or not same(turn, expected):
+            raise self._refused("queries and keys multiplied by matrices that positions have",
+                                "rotations of pairs of coordinates by multiples of the position")
+        angles = [as_written(angle) for angle in angles] + [0.0] * (size // 2 - len(angles))
+        base = round(angles[1] ** (-size / 2), 6) if len(angles) > 1 and angles[1] > 0 else 0
+        base = round(base) if isclose(base, round(base), rel_tol=1e-4) else base
+        rotary = [base ** (-2 * j / size) for j in range(len(angles))] if base else []
+        return float(base) if rotary and np.allclose(angles, rotary, rtol=10 * ROUNDED, atol=0) else tuple(angles)
 
     @staticmethod
     def _is_linear(part: Segment) -> bool:
         one, two = (part.draw(part.starts[0], seed) for seed in (1, 2))
         return same(part(one + two), part(one) + part(two))
 
-    def _scores(self, keys: int) -> tuple[float, bool, dict[str, str]]:
-        """The scale of scores, whether they are masked causally, and what is added to them; all of it tested."""
+    def _scores(self, keys: int) -> tuple[float, bool, dict[str, str], TableValues | None]:
+        """The scale of scores, whether they are masked causally, what is left out of what is added to them, and the
+        table that is; all of it tested."""
         core = self.segment([self.q, self.k, self.v], self.out, tables=True)
         q, k, v = (core.draw(number, seed) for seed, number in enumerate(core.starts))
         by_head = [self._by_head(q), self._by_head(k, self.turned), self._by_head(v)]
@@ -176,10 +219,14 @@ class AttentionReader:
         expected = torch.softmax((scale * products + table).masked_fill(~allowed, float("-inf")), -1) @ by_head[2]
         if not same(core(q, k, v), expected):
             raise self._refused(f"{core} of queries, keys and values", "softmax attention")
-        beside = dict(core.left_out)
-        if not same(torch.where(allowed, table, 0) + 1, torch.ones_like(table)):
-            beside[self.weights.place] = TABLE
-        return scale, causal, beside
+        beside = {name: TRAINED if kind == "table" else kind for name, kind in core.left_out.items()}
+        table = torch.where(allowed, table - table.diagonal(dim1=-2, dim2=-1)[..., None], 0)  # which softmax forgets
+        if same(table + 1, torch.ones_like(table)):
+            return scale, causal, beside, None
+        if self.network.tape.on_meta or not same(table, table[:1].expand_as(table)):
+            return scale, causal, {**beside, self.weights.place: TABLE}, None
+        alike = same(table[0], table[0, :1].expand_as(table[0]))
+        return scale, causal, beside, TableValues(table[0, :1 if alike else None].numpy())
 
     def _measured(self, q: Tensor, k: Tensor, products: Tensor) -> tuple[float, Tensor]:
         """The factor of products in scores, and what is added to them, of which masks are a part."""
@@ -227,3 +274,7 @@ class AttentionReader:
         if len(counts) != 1:
             raise self._refused("keys that different numbers of heads share", "the same number for all")
         return max(each, *counts)
+
+
+def _same_turns(one: Tensor | None, other: Tensor | None) -> bool:
+    return one is other if one is None or other is None else same(one, other)

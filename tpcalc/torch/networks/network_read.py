@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isclose
 from typing import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Callable, Mapping
 from ..._shown import Short
 from ...errors import NotCovered
 from ...models import ResNet, Transformer
-from ...models.attention import SoftmaxAttention
+from ...models.attention import softmax_attention
 from ...models.parallel import ParallelBlock
 from ...models.skips import Skip
 from ...programs.blocks import preactivated
@@ -22,7 +22,8 @@ from ..reading.stream import ResidualStream, StreamBranch
 from ..reading.tape import Op
 from .branches import MULTIPLIED, BlockRead, BranchReader
 from .functions import NORM_VALUES, Phi, activation_between
-from .segments import CLOSE, Segment, factor_between
+from .heads import TABLE
+from .segments import CLOSE, Segment, as_written, factor_between
 
 HOW = {"gather": "rows looked up"}
 AVERAGES = frozenset(["mean", "sum"])  # of positions, which no output of a network is made of
@@ -72,7 +73,7 @@ def _named(ops: list[Op]) -> str:
 
 
 Starred = Callable[[str], str]
-ROUNDED = 1e-7  # relative, of numbers in float32
+BY_POSITION = frozenset(["rotation", "score_table"])
 TRAINED = "their training, which train_embedding_readout=True has"
 
 
@@ -116,6 +117,7 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
     _require_read_at_its_end(recorded, stream, at[0])
     blocks = [BranchReader(recorded, roles, group, stream.path.values[before], stream.path.values[after]).read()
               for group, before, after in zip(groups, at, at[1:])]
+    blocks, by_layer = _without_tables_by_layer(blocks)
     kinds = [block.kind for block in blocks]
     size = 2 if "attention" in kinds and set(kinds) != {"attention"} else 1
     if len(blocks) % size:
@@ -140,13 +142,22 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
             left[f"{starred(name)}, {what}" if name in roles else f"{what}, {starred(name)}"] = None
     eps = max((norm.eps for norm in recorded.norms.values()), default=0.0)
     sizes = [one for block in layer for one in _sizes(block, width)]
-    left.update(dict.fromkeys([*sizes, *before_stream(recorded, stream), *beside,
+    left.update(dict.fromkeys([*by_layer, *sizes, *before_stream(recorded, stream), *beside,
                                *([f"eps of norms, at most {eps:.2g}"] if eps else []), *_tied(roles),
                                *_not_as_trained(recorded, roles, blocks, starred)]))
     multipliers = {_own(network, block, name): value for block in layer for name, value in block.multipliers.items()
                    if not isclose(value, 1, rel_tol=CLOSE)}
     return NetworkRead(network, len(blocks) // size, width, {
         name: ", ".join(patterns) for name, patterns in sorted(names.items())}, multipliers, tuple(left))
+
+
+def _without_tables_by_layer(blocks: list[BlockRead]) -> tuple[list[BlockRead], list[str]]:
+    """Branches without tables of scores where these differ by layer, which is then said."""
+    tables = {dict(block.options).get("score_table") for block in blocks if block.kind in ("attention", "parallel")}
+    if len(tables) < 2:
+        return blocks, []
+    return [replace(block, options=tuple(one for one in block.options if one[0] != "score_table"))
+            for block in blocks], [f"{TABLE}, another one in every layer"]
 
 
 def _one_stream(recorded: RecordedNetwork, inside: set[int]) -> ResidualStream:
@@ -201,8 +212,7 @@ def _around(block: BlockRead) -> dict[str, object]:
     if block.norm is not None:
         options["norm_position"] = block.position
     if not isclose(block.keep, 1, rel_tol=CLOSE):
-        written = float(f"{block.keep:.6g}")  # 0.9 and not what float32 has for it
-        options["skip"] = Skip(written if isclose(written, block.keep, rel_tol=ROUNDED) else block.keep)
+        options["skip"] = Skip(as_written(block.keep))
     return options
 
 
@@ -251,11 +261,12 @@ def _transformer(layer: list[BlockRead], width: int) -> Transformer:
 
 def _parallel(block: BlockRead, width: int) -> Transformer:
     options = dict(block.options)
-    own = {name: options[name] for name in ("head_dim", "scale_power", "causal", "qk_norm", "queries_per_key")}
-    attention = SoftmaxAttention(**own)  # type: ignore[arg-type]
+    own = {name: options[name] for name in ("head_dim", "scale_power", "causal", "qk_norm", "queries_per_key", *(
+        BY_POSITION & set(options)))}
+    attention = softmax_attention(**own)  # type: ignore[arg-type]
     both = ParallelBlock(attention, str(options["mlp"]), _whole(options["ratio"]))
     if options["inner"] == width:
-        own["heads"] = width // attention.head_dim
+        own["heads"] = width // options["head_dim"]  # type: ignore[operator]
     own = {name: own[name] for name in ("heads", "head_dim", "causal") if name in own}
     return Transformer(**own, positions=options["positions"], mlp=None,  # type: ignore[arg-type]
                        phi=options["phi"], attention=both, **_around(block))  # type: ignore[arg-type]

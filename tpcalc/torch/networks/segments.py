@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import prod
+from math import isclose, prod
 from typing import Mapping, Sequence
 
 import torch
@@ -19,6 +19,7 @@ from ..reading.uses import Use
 
 LARGE = 30.0  # beside which the eps of a norm is nothing
 CLOSE = 1e-5    # relative, of numbers that multiply, which are the same
+ROUNDED = 2e-7  # relative, of numbers in float32
 SAME = 2e-5     # of the largest entry, up to which float32 numbers are the same
 
 
@@ -111,3 +112,9 @@ def factor_between(one: Tensor, other: Tensor) -> float | None:
         return None
     found = float(a @ b / max(float(a @ a), 1e-300))
     return found if same(found * a, b) else None
+
+
+def as_written(number: float) -> float:
+    """A number of few digits where it is what float32 has for one, as for 0.9."""
+    written = float(f"{number:.6g}")
+    return written if isclose(written, number, rel_tol=ROUNDED) else number
