@@ -172,7 +172,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "flag",
                     "phi": "activation", "train_embedding_readout": "flag", "attention": "block",
                     "queries_per_key": "whole", "rotation": "optional nothing",
-                    "score_table": "optional matrix",
+                    "score_table": "optional rows",
                     "mlp_ratio": "whole", "tied": "flag", **OPTIONS, "norm_scale": "nonzero", "gains": "flag"},
     "alibi": {"heads": "whole", "positions": "whole"},
     "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
