@@ -9,6 +9,7 @@ from scipy.optimize import least_squares
 
 SHRINKS = 0.95  # a sequence over doubled depths converges if its differences shrink by this; L^-1/8 shrinks by 0.92
 
+DETERMINED = 1e8  # condition of a fit's derivatives, of length 1 each, up to which it has an error
 STEEP = 0.1  # a slope that steepens and is at least this is no power of the depth: exp(L^1/4) is slow
 
 
@@ -47,11 +48,14 @@ def converges(values: np.ndarray) -> bool:
 
 
 def vanishes(sizes: np.ndarray) -> bool:
-    """Do sizes at doubled depths, shape (depths,), shrink faster than powers of the depth? Zeros do."""
+    """Do sizes at doubled depths, shape (depths,), shrink faster than powers of the depth? Zeros do.
+
+    What vanishes steepens at the end: beside exp(-L^(1/4)) a power may fall more steeply before.
+    """
     if not np.all(np.isfinite(sizes)):
         return False
     local = np.diff(np.log2(np.maximum(np.abs(sizes), 1e-300)))
-    return bool(abs(sizes[-1]) < 1e-10 or local[-1] < -STEEP and np.all(np.diff(local) < 0))
+    return bool(abs(sizes[-1]) < 1e-10 or local[-1] < -STEEP and local[-1] < local[-2])
 
 
 def explodes(sizes: np.ndarray) -> bool:
@@ -92,5 +96,7 @@ def _fitted(size: np.ndarray, sizes: np.ndarray, corrections: Sequence[float]) -
 
     fit = least_squares(left, start, x_scale="jac", xtol=1e-12, ftol=1e-12)
     spare = max(1, len(size) - len(start))
-    spread = np.linalg.pinv(fit.jac.T @ fit.jac)[0, 0]
-    return float(fit.x[0]), float(np.sqrt(spread * 2 * fit.cost / spare))
+    lengths = np.linalg.norm(fit.jac, axis=0)
+    if not np.all(lengths) or np.linalg.cond(fit.jac / lengths) > DETERMINED:
+        return float(fit.x[0]), np.inf  # corrections that are all of a size, or that are cut off, leave others free
+    return float(fit.x[0]), float(np.sqrt(np.linalg.inv(fit.jac.T @ fit.jac)[0, 0] * 2 * fit.cost / spare))

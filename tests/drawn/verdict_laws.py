@@ -33,6 +33,7 @@ from .rolled import MOST_KETS, read_rolled
 TASK = {"xi": [0.5, 0.5], "y": [-0.25, -0.25]}  # a small step: large ones show their powers at larger depths only
 CLEAR = sp.Rational(1, 8)
 SAMPLES, BATCHES = 4096, 2
+OTHERS = (1, 2, 3)  # seeds that a drawn size which is off is drawn with again: of 1500 some are off by three errors
 SLACK = 0.05
 NAMES = ("x at initialization", "h at initialization", "change of f", "change of x", "change of h")
 
@@ -52,7 +53,7 @@ def _symbols(program: Program) -> set[sp.Symbol]:
     return set().union(*(location.statement.value.free_symbols for location in program.locations()))
 
 
-def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float]:
+def measured_sizes(program: Program, depth: int, exact: bool, seed: int = 0) -> dict[str, float]:
     """Root mean squares over coordinates after two steps on one input, by the names that a verdict gives them.
 
     x is the vector that the output reads; h are the products with matrices on the way there, the largest of the last
@@ -76,7 +77,7 @@ def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float
         change = {at: reading.size(b - a) for at, (a, b) in kets.items()}
         f = reading.series("f")
     else:
-        run = run_particles(program, sizes, TASK, SAMPLES, 0, BATCHES)
+        run = run_particles(program, sizes, TASK, SAMPLES, seed, BATCHES)
         start = {at: np.sqrt(run.bracket(a, a)) for at, (a, b) in pairs.items()}
         change = {at: np.sqrt(run.bracket(b - a, b - a)) for at, (a, b) in pairs.items()}
         f = run.series("f")
@@ -132,21 +133,18 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Value, Value], is_
     """Assert that a verdict's exponents are the slopes of what training shows; returns (derived, slope, error) by name.
 
     Slopes are fitted over the deeper half of the depths, with the derived rate as a correction, and may be off by 0.05
-    or three standard errors; an exponent that is a bound may be larger. Raises ``Refused`` where there is no verdict.
+    or three standard errors; an exponent that is a bound may be larger. Sizes that are drawn and off are drawn with
+    three other seeds, too, and have to be off in the mean. Raises ``Refused`` where there is no verdict.
     """
     verdict = refused_or(classify, *point, net)
     plain = trained_program(net, *point)
     program = with_named_products(plain)
     depths = depths_for(program, is_linear, deepest)
-    rows: list[dict[str, float]] = []
-    for depth in depths:
-        try:
-            rows.append(measured_sizes(program, depth, is_linear))
-        except Divergence:
-            rows.append(dict.fromkeys(NAMES, np.inf))
+    rows = _rows(program, depths, is_linear)
     corrections = _corrections(plain, point, is_linear)
     found: dict[str, tuple[Value, float, float]] = {}
     unresolved: list[str] = []
+    again: list[list[dict[str, float]]] = []
     for name in NAMES:
         sizes = np.array([row[name] for row in rows])
         derived = verdict.exponents[name]
@@ -160,18 +158,44 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Value, Value], is_
                 continue
             assert explodes(doubled) if derived is sp.oo else derived is -sp.oo and vanishes(doubled), message
             continue
-        s, error = slope(depths, sizes, corrections)
-        end = np.log(sizes[-1] / sizes[-3]) / np.log(depths[-1] / depths[-3])
-        if not is_linear and abs(s - end) > SLACK:  # the power that is fitted is not that of the deepest networks
+        s, error, is_resolved = _resolved(depths, sizes, corrections, is_linear)
+        if is_resolved and not is_linear and _is_off(verdict, name, s, error):
+            again = again or [rows, *(_rows(program, depths, is_linear, seed) for seed in OTHERS)]
+            sizes = np.exp(np.mean([[np.log(row[name]) for row in several] for several in again], axis=0))
+            s, error, is_resolved = _resolved(depths, sizes, corrections, is_linear)
+        if not is_resolved:  # the power that is fitted is not that of the deepest networks
             unresolved.append(name)
             continue
-        allowed = max(SLACK, 3 * error)
         found[name] = (derived, s, error)
-        too_small = s < float(derived) - allowed and not _is_bound(verdict, name)
-        assert s <= float(derived) + allowed and not too_small, f"{message}, slope {s:.3f} +- {error:.3f}"
+        assert not _is_off(verdict, name, s, error), f"{message}, slope {s:.3f} +- {error:.3f}"
     if unresolved:
         raise Refused(f"not resolved: powers of {', '.join(unresolved)} still change at {depths[-1]} layers")
     return found
+
+
+def _rows(program: Program, depths: list[int], exact: bool, seed: int = 0) -> list[dict[str, float]]:
+    """Sizes by name at every depth, infinite where they are not finite."""
+    rows: list[dict[str, float]] = []
+    for depth in depths:
+        try:
+            rows.append(measured_sizes(program, depth, exact, seed))
+        except Divergence:
+            rows.append(dict.fromkeys(NAMES, np.inf))
+    return rows
+
+
+def _resolved(depths: list[int], sizes: np.ndarray, corrections: list[float], is_linear: bool
+              ) -> tuple[float, float, bool]:
+    """The slope, its error, and whether the deepest networks have it, too, where sizes are drawn."""
+    s, error = slope(depths, sizes, corrections)
+    end = np.log(sizes[-1] / sizes[-3]) / np.log(depths[-1] / depths[-3])
+    return s, error, is_linear or abs(s - end) <= SLACK
+
+
+def _is_off(verdict: Verdict, name: str, s: float, error: float) -> bool:
+    """Is a slope another one than the exponent, or above it where that is a bound?"""
+    far, allowed = s - float(verdict.exponents[name]), max(SLACK, 3 * error)
+    return bool(far > allowed or far < -allowed and not _is_bound(verdict, name))
 
 
 def _is_bound(verdict: Verdict, name: str) -> bool:

@@ -183,6 +183,9 @@ def test_extrapolation_and_slopes() -> None:
     assert abs(slope(depths, corrected, [0.5])[0] - 0.25) < 1e-9 and abs(slope(depths, corrected)[0] - 0.25) > 0.05
     found, error = slope(depths, corrected * np.exp(-size**-1.0), [0.5, 1.0])  # a correction that is not among them
     assert 1e-6 < abs(found - 0.25) < 3 * error
+    noisy = np.array([8.8876, 8.8107, 7.9783, 7.5692, 7.2331, 6.4892, 6.3144])  # L^(-1/4) with noise, corrected
+    found, error = slope([32, 48, 64, 96, 128, 192, 256], noisy, [0.25, 0.5])  # by two, which are cut off at no error
+    assert abs(found + 0.25) < error and error > 0.05
 
 
 def test_what_is_faster_than_powers_is_seen() -> None:
