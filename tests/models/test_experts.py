@@ -91,6 +91,34 @@ def test_both_readings_of_real_networks_make_the_same_choices() -> None:
     assert np.all(np.abs(found.mean(axis=0) - known.mean(axis=0)) < 4 * error)
 
 
+def test_experts_of_an_expert_have_its_number_first() -> None:
+    """One step of the router R_1_2 alone: others are frozen, and by hand it is that of the first's second."""
+    one, n = net(2, gate="sigmoid", expert=tp.MoE(2, gate="sigmoid")), WIDTH
+    names = [f"{kind}_{e}_{f}" for kind in ("W1", "W2", "R") for e in (1, 2) for f in (1, 2)]
+    assert sorted(one.trained_of_block) == sorted([*names, "R_1", "R_2"])
+    frozen = tp.Parametrization(depth={"alpha": 0, **dict.fromkeys(one.trained_of_block, 60), "R_1_2": 0})
+    run = tp.train(one, tp.Task([1, 1], [1, 1]), tp.SGD(300), frozen, 2, n, method="dense")
+    w = run.initial_weights()
+
+    def output(moved: np.ndarray) -> float:
+        x = w["U"]
+        for layer in range(2):
+            z = x / np.sqrt(np.mean(x**2))
+            r = {name: w[name][layer] for name in w if name not in ("U", "nV")}
+            r["R_1_2"] = r["R_1_2"] + moved[layer]
+            gate = {name: 1 / (1 + np.exp(-r[name] @ z / n)) for name in r if name.startswith("R")}
+            x = x + sum(gate[f"R_{e}"] * gate[f"R_{e}_{f}"] * r[f"W2_{e}_{f}"] @ np.tanh(r[f"W1_{e}_{f}"] @ z)
+                        for e in (1, 2) for f in (1, 2)) / 2
+        return float(w["nV"] @ x / n)
+
+    before = output(np.zeros((2, n)))
+    steps = 1e-5 * np.eye(2 * n).reshape(2 * n, 2, n)
+    slopes = np.array([output(step) - output(-step) for step in steps]).reshape(2, n) / 2e-5
+    after = output(-300 * (before - 1) * n * slopes)
+    assert run.outputs.ravel() == pytest.approx([before, after], abs=1e-8)
+    assert abs(after - before) > 1e-4
+
+
 def test_fixed_gates_have_the_numbers_of_a_block_written_by_hand() -> None:
     """Convention A; routers that start as ones, as they did where the numbers were first found."""
     def by_hand(b: tp.Branch) -> sp.Expr:

@@ -68,7 +68,7 @@ class MoE:
         did, of all of the batch and all positions. None stands for none. Of order one in n, L and E, as logits are.
 
     In programs expert e has the matrices ``W1_e``, ``W2_e`` with entries N(0, 1/n), the router ``R_e`` and the logit
-    ``s_e``. All move by updates of the size g, as ``tpcalc.programs.blocks.Branch.trained`` says; with a
+    ``s_e``; where it is a mixture itself, expert f in it has ``W1_e_f``, ``W2_e_f`` and ``R_e_f``. All move by updates of the size g, as ``tpcalc.programs.blocks.Branch.trained`` says; with a
     ``tp.Parametrization`` each by its own.
 
     At infinite width all logits start as 0: a number that is read off with weights that know nothing of the vector yet.
@@ -190,7 +190,7 @@ class MoE:
     def logits(self, b: Branch) -> list[sp.Expr]:
         """What routers read off what the block acts on, expert by expert."""
         assert self.experts is not None
-        routers = [b.trained(f"R_{e}", self.router) for e in range(1, self.experts + 1)]
+        routers = [own.trained("R", self.router) for own in self._each(b)]
         b.routed.update((one.name, (self, ROUTER)) for one in routers)
         return [Mean(one * b.x) for one in routers]
 
@@ -201,22 +201,28 @@ class MoE:
 
     def gates(self, b: Branch) -> list[sp.Expr]:
         """What each expert is multiplied by: scalars that have names, times numbers."""
-        logits = [b.let_scalar(f"s_{e}", logit) for e, logit in enumerate(self.logits(b), 1)]
+        each = self._each(b)
+        logits = [own.let_scalar("s", logit) for own, logit in zip(each, self.logits(b))]
         k, over = sp.Integer(self.active), self.over
         masks = self._masks(b, logits)
         if self.gate == "sigmoid":
-            return [b.let_scalar(f"share_{e}", mask / (1 + sp.exp(-s))) / over
-                    for e, (s, mask) in enumerate(zip(logits, masks), 1)]
-        weights = [b.let_scalar(f"weight_{e}", mask * sp.exp(s)) for e, (s, mask) in enumerate(zip(logits, masks), 1)]
+            return [own.let_scalar("share", mask / (1 + sp.exp(-s))) / over
+                    for own, s, mask in zip(each, logits, masks)]
+        weights = [own.let_scalar("weight", mask * sp.exp(s)) for own, s, mask in zip(each, logits, masks)]
         total = b.let_scalar("mass", sp.Add(*weights))
-        return [k / over * b.let_scalar(f"share_{e}", weight / total) for e, weight in enumerate(weights, 1)]
+        return [k / over * own.let_scalar("share", weight / total) for own, weight in zip(each, weights)]
+
+    def _each(self, b: Branch) -> list[Branch]:
+        """The branch of every expert that has a router: names of what is in it end with its number."""
+        assert self.experts is not None
+        return [_numbered(b, e) for e in range(1, self.experts + 1)]
 
     def _masks(self, b: Branch, logits: list[sp.Expr]) -> list[sp.Expr]:
         """Which experts act, by logits and, where there are any, biases."""
         assert self.experts is not None and self.active is not None
         if self.balance is None:
             return among_largest(logits, self.active)
-        biases = [b.kept(f"bias_{e}", Scalar) for e in range(1, self.experts + 1)]
+        biases = [own.kept("bias", Scalar) for own in self._each(b)]
         masks = among_largest([logit + bias for logit, bias in zip(logits, biases)], self.active)
         for bias, mask in zip(biases, masks):
             self._balanced(b, bias, mask, sp.Rational(self.active, self.experts))
@@ -260,7 +266,7 @@ class MoE:
 
     def _expert(self, b: Branch, number: int) -> sp.Expr:
         """The output of an expert, a vector with a name."""
-        own = replace(b, suffix=f"{b.suffix}_{number}")
+        own = _numbered(b, number)
         block, before = BLOCKS[self.expert] if isinstance(self.expert, str) else self.expert, len(b.statements)
         value = block(own)
         require_block(block, value, own)
@@ -268,3 +274,9 @@ class MoE:
             met = [value, *(one.value for one in b.statements[before:])]
             b.routed.update((one.name, (self, EXPERT)) for made in met for one in made.atoms(Matrix))
         return own.let("o", value)
+
+
+def _numbered(b: Branch, number: int) -> Branch:
+    """The branch on which an expert is written: what is named there, its router and its logit too, ends with its number
+    among those of its mixture, behind the number of the expert that the mixture is."""
+    return replace(b, suffix=f"{b.suffix}_{number}")
