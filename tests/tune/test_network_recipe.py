@@ -127,7 +127,7 @@ def test_factors_are_those_of_plans(number: int) -> None:
     free = bool(draw.integers(2))
     n, m, E, k, L = (float(one) for one in 2.0**draw.integers(-1, 4, 5))
     found = tp.recipe(recipe, optimizer, net=SIGMOID if free else NET).factors(
-        dict(n=64, m=32, E=8, k=2, L=4), dict(n=64 * n, m=32 * m, E=8 * E, k=2 * k, L=4 * L))
+        dict(n=64, m=32, E=64, k=2, L=4), dict(n=64 * n, m=32 * m, E=64 * E, k=2 * k, L=4 * L))
     for name, kind, fan_in, fan_out in (("R_1", "router", n, 1.0), ("W1_1", "expert", n, m), ("W2_1", "expert", m, n)):
         use = ParameterGrowth(fan_in, fan_out, L, experts=E, active=k, gates=FREE if free else SHARES)
         one = Parameter(name, kind, True, (2, 2), n, (name,), (True, True), name == "W2_1", use=use)
@@ -195,6 +195,10 @@ def test_words_of_a_verdict() -> None:
     (lambda: tp.recipe(net=NET).factors(dict(B=1), dict(B=2)), "numbers for some of n, m, E, k, L"),
     (lambda: tp.recipe(net=tp.ResNet("tanh", tp.MoE(expert_dim=4))).factors(dict(n=8, E=2), dict(n=16, E=2)),
      "expected E m in proportion to n"),
+    (lambda: tp.recipe(net=tp.ResNet("tanh", tp.MoE(expert_dim=4))).factors(dict(n=8, k=2), dict(n=16, k=2)),
+     "k: got .* expected k m in proportion to n"),
+    (lambda: tp.recipe(net=NET).factors(dict(E=2, k=2), dict(E=4, k=8)), "target: got k=8 of E=4; expected at most"),
+    (lambda: tp.recipe(net=NET).factors(dict(E=2, k=4), dict(E=4, k=4)), "base: got k=4 of E=2; expected at most"),
     (lambda: tp.recipe(net=NET).judged({"R_*": {"n": -1}}), "there are none of W1_1"),
     (lambda: tp.recipe(net=NET).judged({"*": {"B": -1}}), "W1_1: got powers of B"),
     (lambda: tp.classify(tp.Parametrization({"*": tp.Powers(lr={"E": 1})}), NET), "got powers of E"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, reduce
 from typing import Iterator, Mapping
@@ -118,7 +119,8 @@ class NetworkRecipe(Short, Tabled):
         """By matrix and setting, what to multiply the settings of a network of the sizes ``base`` with at ``target``,
         {"n": ..., "L": ...}; what is left out stays, and where experts grow in number with n, E and k go with n / m.
         Where conditions compare sizes, these decide; routers are as fast as they may be at any m. Raises ``ValueError``
-        for sizes that are not positive, or of which no power knows."""
+        for sizes that are not positive, or of which no power knows, for k above E, and for E or k that do not go with
+        n / m where they have to."""
         _checks.instance("base", base, Mapping, SOME)
         _checks.instance("target", target, Mapping, SOME)
         grown = {size: _checks.positive_number(size, target[size]) / _checks.positive_number(size, base[size])
@@ -126,12 +128,15 @@ class NetworkRecipe(Short, Tabled):
         if not {*base, *target} == {*grown} <= {*SIZES}:
             raise ValueError(f"base, target: got {_checks.short(dict(base))} and {_checks.short(dict(target))}; "
                              f"expected numbers for some of {', '.join(SIZES)}, the same ones in both")
+        for name, sizes in (("base", base), ("target", target)):
+            if {"E", "k"} <= {*sizes} and sizes["k"] > sizes["E"]:
+                raise ValueError(f"{name}: got k={sizes['k']} of E={sizes['E']}; expected at most as many as there are")
         if self._grows_with_n:
             number = grown.get("n", 1.0) / grown.get("m", 1.0)
-            if grown.setdefault("E", number) != number:
-                raise ValueError(f"E: got {_checks.short(base)} and {_checks.short(target)}; expected E m in "
-                                 "proportion to n, where experts are groups of coordinates")
-            grown.setdefault("k", number)
+            for size, said in (("E", "E m in proportion to n"), ("k", "k m in proportion to n")):
+                if not math.isclose(grown.setdefault(size, number), number):
+                    raise ValueError(f"{size}: got {_checks.short(base)} and {_checks.short(target)}; expected {said}, "
+                                     "where experts are groups of coordinates")
         grown = {**dict.fromkeys(SIZES, 1.0), **grown}
         found = {}
         for one in self._ones:
