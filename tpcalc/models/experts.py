@@ -48,8 +48,9 @@ class MoE:
         the activation of experts, as in ``tp.ResNet``; None stands for the network's.
     init:
         "B": as above. "A": 1 / k stands in the place of 1 / sqrt(k): of softmax the sum over active experts of shares
-        with the sum 1, as models are written, with entries of W2 that do not know k. In the trainer's terms, of shares
-        and W2 alone, entries of W2 are N(0, k/m) at first in B and N(0, 1/m) in A, m being the width of an expert.
+        with the sum 1, as models are written, with entries of W2 that do not know k. In the trainer's terms, of gates
+        and W2 alone, entries of W2 are N(0, k/m) at first in B and N(0, 1/m) in A behind shares, N(0, 1/(k m)) and
+        N(0, 1/(k^2 m)) behind sigmoids, m being the width of an expert.
     router:
         how routers start: "normal", entries of r_e N(0, 1), so that those of the weights r_e / n are N(0, 1/n^2); or
         "zero".
