@@ -34,7 +34,7 @@ class EquationReader:
         self.variable  # refused where there are no layers
         if len(self._groups) > SHIFT - 2:
             raise NotCovered(f"program {self.name}: {len(self._groups)} matrices and transposes given that multiply "
-                             f"vectors; expected {SHIFT - 2}")
+                             f"vectors; expected at most {SHIFT - 2}")
 
     @property
     def name(self) -> str:
