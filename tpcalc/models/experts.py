@@ -69,8 +69,8 @@ class MoE:
         did, of all of the batch and all positions. None stands for none. Of order one in n, L and E, as logits are.
 
     In programs expert e has the matrices ``W1_e``, ``W2_e`` with entries N(0, 1/n), the router ``R_e`` and the logit
-    ``s_e``; where it is a mixture itself, expert f in it has ``W1_e_f``, ``W2_e_f`` and ``R_e_f``. All move by updates of the size g, as ``tpcalc.programs.blocks.Branch.trained`` says; with a
-    ``tp.Parametrization`` each by its own.
+    ``s_e``; where it is a mixture itself, expert f in it has ``W1_e_f``, ``W2_e_f`` and ``R_e_f``. All move by updates
+    of the size g, as ``tpcalc.programs.blocks.Branch.trained`` says; with a ``tp.Parametrization`` each by its own.
 
     At infinite width all logits start as 0: a number that is read off with weights that know nothing of the vector yet.
     With fewer active experts than there are, which act is decided by fluctuations of order n^(-1/2), and so are
