@@ -198,7 +198,7 @@ def test_words_of_a_verdict() -> None:
     (lambda: tp.recipe(net=tp.ResNet("tanh", tp.MoE(expert_dim=4))).factors(dict(n=8, k=2), dict(n=16, k=2)),
      "k: got .* expected k m in proportion to n"),
     (lambda: tp.recipe(net=NET).factors(dict(E=2, k=2), dict(E=4, k=8)), "target: got k=8 of E=4; expected at most"),
-    (lambda: tp.recipe(net=NET).factors(dict(E=2, k=4), dict(E=4, k=4)), "base: got k=4 of E=2; expected at most"),
+    (lambda: tp.recipe(net=NET).factors(dict(E=9, k="10"), dict(E=9, k=9)), "base: got k=10 of E=9; expected at most"),
     (lambda: tp.recipe(net=NET).judged({"R_*": {"n": -1}}), "there are none of W1_1"),
     (lambda: tp.recipe(net=NET).judged({"*": {"B": -1}}), "W1_1: got powers of B"),
     (lambda: tp.classify(tp.Parametrization({"*": tp.Powers(lr={"E": 1})}), NET), "got powers of E"),

@@ -129,7 +129,8 @@ class NetworkRecipe(Short, Tabled):
             raise ValueError(f"base, target: got {_checks.short(dict(base))} and {_checks.short(dict(target))}; "
                              f"expected numbers for some of {', '.join(SIZES)}, the same ones in both")
         for name, sizes in (("base", base), ("target", target)):
-            if {"E", "k"} <= {*sizes} and sizes["k"] > sizes["E"]:
+            number, active = (_checks.positive_number(size, sizes.get(size, 1)) for size in "Ek")
+            if {"E", "k"} <= {*sizes} and active > number:
                 raise ValueError(f"{name}: got k={sizes['k']} of E={sizes['E']}; expected at most as many as there are")
         if self._grows_with_n:
             number = grown.get("n", 1.0) / grown.get("m", 1.0)
