@@ -135,7 +135,8 @@ def _sign(reading: EquationReader, family: int, term: sp.Expr) -> TermSign:
         return UNKNOWN
     plain = not any(factor.has(Bracket, Expectation) for factor in sp.Mul.make_args(written))
     inside = written_in_streams(reading, sp.Mul(*random))
-    kets = [f for f in sp.Mul.make_args(inside) if isinstance(f, Ket) and _is_stream(reading, f)]
+    kets = [f for f in sp.Mul.make_args(inside) if isinstance(f, Ket) and reading.initial(f.vector) is None
+            and reading.family(f.vector) in reading.accumulating]
     own = plain and [reading.family(ket.vector) for ket in kets] == [family]
     if not responses and _grows(reading, sign, inside):
         return TermSign(GROWS, number, own)
@@ -206,10 +207,6 @@ def _numbered(product: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     random = random_parts(product)
     number, rest = product.as_independent(*random, as_Add=False) if random else (product, sp.Integer(1))
     return number, rest
-
-
-def _is_stream(reading: EquationReader, ket: Ket) -> bool:
-    return reading.initial(ket.vector) is None and reading.family(ket.vector) in reading.accumulating
 
 
 def written_in_streams(reading: EquationReader, expression: sp.Expr) -> sp.Expr:

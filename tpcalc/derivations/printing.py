@@ -93,15 +93,9 @@ def statement_latex(expression: sp.Expr) -> str:
 
 def latex(expression: sp.Expr) -> str:
     """LaTeX of an expression with kets, Gamma and C in it."""
-    return KetPrinter().doprint(expression.replace(_is_negative_sum, _sign_in_front))
-
-
-def _is_negative_sum(e: sp.Basic) -> bool:
-    return isinstance(e, sp.Sum) and bool(e.function.as_coeff_Mul()[0].is_negative)
-
-
-def _sign_in_front(e: sp.Sum) -> sp.Expr:
-    return -sp.Sum(-e.function, *e.limits)
+    return KetPrinter().doprint(expression.replace(
+        lambda e: isinstance(e, sp.Sum) and bool(e.function.as_coeff_Mul()[0].is_negative),
+        lambda e: -sp.Sum(-e.function, *e.limits)))
 
 
 def with_upright_words(name: str) -> str:

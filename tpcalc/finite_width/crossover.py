@@ -181,11 +181,6 @@ class FirstUpdate:
         return replace(self.problem, task=task, opt=opt, width=sp.oo)
 
     @cached_property
-    def _at_infinite_width(self) -> tuple[np.ndarray, float]:
-        """F at the loss derivatives of infinite width."""
-        return self._moved(self.first_chi)
-
-    @cached_property
     def plane(self) -> np.ndarray:
         """Two orthonormal rows that all loss derivatives of the first step are combinations of, (2, outputs), or one.
 
@@ -215,7 +210,7 @@ class FirstUpdate:
     @cached_property
     def _arcs(self) -> list[Arc]:
         """F on half a circle of directions in the plane."""
-        value, error = self._at_infinite_width
+        value, error = self._moved(self.first_chi)
         shape = self.problem.task.targets[0].shape
 
         def along(direction: np.ndarray) -> np.ndarray:

@@ -154,7 +154,7 @@ class Gaussians:
     """
 
     def __init__(self, covariance: Mapping[tuple[sp.Expr, sp.Expr], Number]) -> None:
-        entries = {(u, v): _entry(u, v, value) for (u, v), value in covariance.items()}
+        entries = {(u, v): exact(f"covariance of {u} and {v}", value) for (u, v), value in covariance.items()}
         self.variables: tuple[sp.Expr, ...] = tuple(dict.fromkeys(u for pair in entries for u in pair))
         for u in self.variables:
             if not isinstance(u, sp.Expr) or not u.is_real or u.is_number:
@@ -229,10 +229,6 @@ def condition(variables: tuple[sp.Expr, ...], matrix: sp.ImmutableMatrix, past: 
     mean = {u: sum((weights[i, j] * v for j, v in enumerate(variables)), sp.Integer(0))
             for i, u in enumerate(variables)}
     return Conditional(mean, residual.as_immutable())
-
-
-def _entry(u: sp.Expr, v: sp.Expr, value: Number) -> sp.Expr:
-    return exact(f"covariance of {u} and {v}", value)
 
 
 class Expectation(sp.Expr):

@@ -34,7 +34,7 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
     task, opt = problem.task, unclipped(problem.opt)
     found = [np.abs(derivative(task.loss, f, y)) for f, y in zip(outputs, task.targets)][:-1]
     errors = np.broadcast_to(error, outputs.shape)
-    first, where = (1, " after the first position") if _first_has_no_choice(problem) else (0, "")
+    first, where = (1, " after the first position") if any(one.causal for one in problem.net.chooses) else (0, "")
     if first:
         found, errors = [chi[:, first:] for chi in found], errors[:, :, first:]
     largest = max((float(np.max(chi)) for chi in found), default=0.0)
@@ -44,10 +44,6 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
         raise Divergence(f"opt: got {short(problem.opt)}; at step {step} all loss derivatives{where} vanish at "
                          f"infinite width (the largest is {np.max(found[step]):.1e}, of all steps {largest:.1e}, known "
                          f"to {np.max(errors[step]):.1e}), {ALLOWED}", step)
-
-
-def _first_has_no_choice(problem: Problem) -> bool:
-    return any(one.causal for one in problem.net.chooses)
 
 
 def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParticles) -> None:

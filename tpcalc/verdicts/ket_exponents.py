@@ -226,7 +226,8 @@ class Reader:
         if self.exploded:
             df = dx
         changes = larger(self.change(p, False) for p in forward)
-        updates = [*(self.change(p, True) for p in forward), *map(self.by_vectors, sorted(self.reading.forward))]
+        updates = [*(self.change(p, True) for p in forward), *(
+            self._updates(family, _is_of_vector) for family in sorted(self.reading.forward))]  # trained vectors
         values = {
             "x_init": self.ket(self.stream, 0), "f_init": self.output(0), "dx": dx, "df": df,
             "h_init": larger(self.ket(self.setting.family_number(p.matvec.vector), 0) for p in forward),
@@ -390,10 +391,6 @@ class Reader:
         if not acts and self.reading.decays(product.matrix):
             found = larger((found, self.ket(vector, 0)))  # a share of it, as a matrix keeps sizes
         return found if acts else larger((found, self.change_of(vector)))
-
-    def by_vectors(self, family: int) -> Value:
-        """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
-        return self._updates(family, _is_of_vector)
 
     def _updates(self, family: int, chosen: Callable[[sp.Expr], bool], effect: DirectEffect | None = None) -> Value:
         """What terms of updates that are chosen change of a family in one layer."""

@@ -15,7 +15,7 @@ from ...gaussian.variables import Expectation
 from ..integral_equations import LimitEquation
 from .layer import KetStream, is_drawn
 from .nodes import LayerGaussian, GivenStreams, Increment, STEP
-from .sums import factors_inside, in_sums
+from .sums import factors_inside, total
 
 if TYPE_CHECKING:
     from .in_layer_time import StreamEquations
@@ -42,7 +42,8 @@ def _surviving(streams: "StreamEquations", value: sp.Expr, layers: sp.Expr = sp.
         now = isinstance(e, Response) and expansion.passes.of_now(Ket(e.vector))
         return bool(now) and now in expansion.layer.streams
     value = value.replace(answers, lambda e: sp.Integer(0))
-    return in_sums(streams.settled(value, layers), lambda e: e)
+    found = streams.settled(value, layers)
+    return found.replace(lambda e: isinstance(e, sp.Sum), lambda e: total(e.function, *e.limits))
 
 
 def _taken(streams: "StreamEquations", stream: KetStream) -> sp.Expr:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 import sympy as sp
 
 from ...calculus.kets import random_parts
@@ -55,11 +53,6 @@ def _joined(outer: sp.Sum) -> sp.Expr:
         inner = term.limits if isinstance(term, sp.Sum) else ()
         found += sp.Sum(term.function if inner else term, *inner, *outer.limits)
     return found
-
-
-def in_sums(value: sp.Expr, change: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
-    """Every sum with another term."""
-    return value.replace(lambda e: isinstance(e, sp.Sum), lambda e: total(change(e.function), *e.limits))
 
 
 def collected(value: sp.Expr) -> sp.Expr:

@@ -257,7 +257,7 @@ def _answer(value: bool | sp.Expr | None) -> str:
 def _box(parts: list[Region]) -> tuple[Point, Point]:
     """Around all points where walls of regions meet, and around one of each region that lies outside of these."""
     points = [point for part in parts for i, c in enumerate(part.conditions) for d in part.conditions[:i]
-              for point in crossing(c.form, d.form) if _closure_has(part, point)]
+              for point in crossing(c.form, d.form) if all(one.form.at(point) >= 0 for one in part.conditions)]
     box = _around(points or [(Fraction(0), Fraction(0))])
     outside = [point for part in parts if not corners(part, box) and (point := part.point()) is not None]
     return _around([*points, *outside]) if outside else box
@@ -266,7 +266,3 @@ def _box(parts: list[Region]) -> tuple[Point, Point]:
 def _around(points: Sequence[tuple[Fraction, ...]]) -> tuple[Point, Point]:
     alphas, gammas = zip(*points)
     return (min(alphas) - MARGIN, min(gammas) - MARGIN), (max(alphas) + MARGIN, max(gammas) + MARGIN)
-
-
-def _closure_has(region: Region, point: Point) -> bool:
-    return all(condition.form.at(point) >= 0 for condition in region.conditions)

@@ -70,12 +70,8 @@ def _smallest(pieces: Pieces, found: Sequence[Piece], least: Mapping[int, Affine
         raise ValueError("minimize, maximize: got a power that wishes leave as large, or as small, as one likes; "
                          "expected one that they bound")
     forms = {number: least[id(found[number].regime)] for number, _ in at}
-    return [Piece(found[number].regime, found[number].part.cut(_level(form, best) * -1))
+    return [Piece(found[number].regime, found[number].part.cut(Affine(form.slopes, form.constant - best) * -1))
             for number, form in forms.items()]
-
-
-def _level(form: Affine, value: Fraction) -> Affine:
-    return Affine(form.slopes, form.constant - value)
 
 
 def _sparse(settings: PowerSettings, piece: Piece) -> Piece:
