@@ -26,10 +26,15 @@ def test_documents_compile(line: str, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Scaled formula" not in log
 
 
-def test_fragments_compile_in_an_article(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["derive", "--phi", "tanh", "--derivation", "--fragment"]) == 0
+@pytest.mark.parametrize("line", [
+    "", "--phi relu --optimizer adam", "--phi tanh --block mlp --momentum 0.9", "--net transformer", "--optimizer lion",
+    "--phi silu --block glu --optimizer adam --derivation", "--net transformer --optimizer adam"])
+def test_fragments_compile_in_an_article(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As they stand, within the margins of the class that has the widest ones."""
+    assert cli.main(["derive", *line.split(), "--fragment"]) == 0
     (tmp_path / "report.tex").write_text("\n".join([
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}", capsys.readouterr().out,
         r"\end{document}"]), encoding="utf-8")
     compile_pdf(tmp_path, str(find_tex()))
-    assert "\n! " not in (tmp_path / "report.log").read_text(encoding="latin-1")
+    log = (tmp_path / "report.log").read_text(encoding="latin-1")
+    assert "\n! " not in log and "Overfull" not in log

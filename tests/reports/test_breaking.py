@@ -96,6 +96,24 @@ def test_sums_above_fraction_lines_come_down() -> None:
     assert breaking.rows(tall, 50) == [tall]
 
 
+def test_fractions_over_products_are_two() -> None:
+    below = r"\left(1 - b\right) \left(e + " + "c" * 30 + r"\right)"
+    lines = breaking.rows(rf"y &= d \left(\frac{{{'a' * 30}}}{{{below}}}\right)", 40)
+    assert lines == [rf"y &= d \Bigl(\frac{{{'a' * 30}}}{{1 - b}}",
+                     rf"& \qquad {{}} \times \frac{{1}}{{e + {'c' * 30}}}\Bigr)"]
+    assert breaking.rows(rf"y &= d \left(\frac{{{'a' * 30}}}{{{below}}}\right)", 60)[0].count(r"\frac") == 1
+
+
+def test_brackets_of_functions_are_opened() -> None:
+    lines = breaking.rows(r"y &= \operatorname{sign}{\left(" + "a" * 30 + " + " + "b" * 30 + r"\right)}", 40)
+    assert lines == [r"y &= \operatorname{sign}\Bigl(" + "a" * 30, r"& \qquad {} + " + "b" * 30 + r"\Bigr)"]
+
+
+def test_statements_in_loops_are_continued_further_in() -> None:
+    lines = breaking.rows(r"&\quad \quad y := " + " + ".join("a" * 30 for _ in range(2)), 50)
+    assert lines == [r"&\quad \quad y := " + "a" * 30, r"& \quad \quad \quad {} + " + "a" * 30]
+
+
 def test_what_stands_beside_and_between_stays() -> None:
     body = r"y &= " + " + ".join("a" * 30 for _ in range(3)) + r" && \text{by a + b} \\[1ex] z &= 1"
     found = breaking.aligned(body, 50)

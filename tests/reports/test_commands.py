@@ -92,13 +92,24 @@ def test_classify_measures(capsys: pytest.CaptureFixture[str]) -> None:
     assert abs(measured["change of f"]["measured"]) < 0.1 and found["depths"] == [64, 128, 256, 512, 1024]
 
 
+def test_reasons_are_formulas_in_latex(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same sentences as in text, where a piece adds powers of its length and of the depth."""
+    out = printed(capsys, "classify --alpha 5/4 --gamma -1/4 --latex".replace("--gamma -", "--gamma=-"))
+    noise = r"noise of order $L^{- 3 / 4}$ $\varepsilon^{1 / 2}$ and drift of order $\varepsilon$: exponent 0, redundant"
+    assert noise in out and r"the change of $h$ is $L^{1 / 4}$: no" in out
+    assert out.count(r"\begin{align*}") == out.count(r"\begin{itemize}") == 1 and "^(" not in out
+    text = printed(capsys, "classify --alpha 5/4 --gamma=-1/4")
+    assert "adds noise of order L^(-3/4) eps^(1/2) and drift of order eps: exponent 0" in text and " times " not in (
+        text.split("far away")[0])
+
+
 def test_derive(capsys: pytest.CaptureFixture[str]) -> None:
     program = tp.program(tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(1, 0))
     recursion = tp.recursion(tp.kets(program))
     out = printed(capsys, "derive --alpha 1 --gamma 0")
     assert str(program) in out and str(recursion) in out
     out = printed(capsys, "derive --alpha 1 --gamma 0 --fragment")
-    assert all(display in out for display in breaking.displays(recursion.latex(), COLUMN))
+    assert breaking.aligned(recursion.latex(), COLUMN) in out
     out = printed(capsys, "derive --alpha 1 --gamma 0 --derivation")
     assert all(step.latex() in out for step in recursion.derivation.steps)
     steps = json.loads(printed(capsys, "derive --json"))["steps"]

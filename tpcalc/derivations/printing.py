@@ -18,6 +18,12 @@ CHARACTERS = {code: character for character, code in SPECIAL.items()}
 WORD = re.compile(r"\\[A-Za-z]+(?:\{[A-Za-z]+\})?|(?<![A-Za-z])(?:[a-z]{2,}|[A-Z][a-z]+)(?![A-Za-z])")  # or a command
 
 
+GREEK = {"alpha": r"\alpha", "gamma": r"\gamma", "eps": r"\varepsilon"}
+FORMULA = re.compile(  # in sentences: symbols, with powers that stand in brackets
+    r"\bexp\((?P<inside>L(?:\^\([^()]+\))?)\)|\b1/L\b"
+    r"|(?<![\w'])(?P<base>alpha|gamma|eps|W[a-z\d]|[fhnxLN]|10(?=\^))(?![\w'])(?:\^\((?P<power>[^()]+)\))?")
+
+
 class NodePrinter(LatexPrinter):
     """sympy's LaTeX printer, but for nodes of ours in powers and products. Nodes may say by ``latex_precedence`` how
     tight their LaTeX binds, where it differs from their text; one that is a product would take in what follows it."""
@@ -110,6 +116,24 @@ def with_upright_words(name: str) -> str:
             return word
         return "{%s_%s}" % tuple(word) if len(word) == 2 and word[0].isupper() else rf"\mathrm{{{word}}}"
     return WORD.sub(written, name)
+
+
+def with_formulas(text: str) -> str:
+    """A sentence whose symbols and their powers are formulas between dollar signs, for ``rich``.
+
+    >>> print(with_formulas("the change of h is L^(-1/2) eps^(1/2), less than 1/L"))
+    the change of $h$ is $L^{- 1 / 2}$ $\\varepsilon^{1 / 2}$, less than $1/L$
+    """
+    def written(found: re.Match[str]) -> str:
+        base, power, inside = found["base"] or "", found["power"], found["inside"]
+        if inside is not None:
+            return rf"$\exp({with_formulas(inside).strip('$')})$"
+        name = with_upright_words(GREEK.get(base, base)) if base else "1/L"
+        if not power:
+            return f"${name}$"
+        exponent = sp.sympify(power, locals={one: sp.Symbol(one) for one in re.findall(r"[A-Za-z]\w*", power)})
+        return f"${name}^{{{sp.latex(exponent, fold_short_frac=True)}}}$"
+    return FORMULA.sub(written, text)
 
 
 def escape_as_codes(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .. import Divergence, ResNet, phase_diagram
+from ..derivations.printing import rich, with_formulas
 from .judged import DEEP, SHALLOW, judge_stage
 from .progress import bar
 from .store import print_json
@@ -26,7 +27,8 @@ def classify_command(args: argparse.Namespace) -> int:
         print_json({"alpha": str(args.alpha), "gamma": str(args.gamma), **vars(found)})
         return 0
     if args.latex:
-        print(f"\\begin{{aligned}}\n{found.latex}\n\\end{{aligned}}")
+        items = "\n".join(rf"\item {rich(with_formulas(reason))}" for reason in found.reasons)
+        print(f"\\begin{{align*}}\n{found.latex}\n\\end{{align*}}\n\\begin{{itemize}}\n{items}\n\\end{{itemize}}")
         return 0
     print(f"alpha = {args.alpha}, gamma = {args.gamma}: {found.name}")
     for key, value in found.flags.items():

@@ -186,13 +186,12 @@ def document(found: DerivedTraining, with_steps: bool) -> Document:
 
 
 def fragment(found: DerivedTraining, with_steps: bool) -> str:
-    """The equations alone, each display in an environment of its own, for a document that loads amsmath."""
+    """The equations alone, each part in an environment that pages may break, for a document that loads amsmath."""
     shown = [(part.title, part.latex) for part in found.parts if part.latex]
     if with_steps:
         shown += [("steps", block.latex) for block in derivation(found.steps) if isinstance(block, DisplayedFormula)]
-    lines = [f"% {title}\n" + "\n".join(
-        f"\\begin{{equation*}}\\begin{{aligned}}\n{body}\n\\end{{aligned}}\\end{{equation*}}"
-        for body in breaking.displays(text, COLUMN)) for title, text in shown]
+    lines = [f"% {title}\n\\begingroup\\allowdisplaybreaks\n\\begin{{align*}}\n{breaking.aligned(text, COLUMN)}\n"
+             "\\end{align*}\n\\endgroup" for title, text in shown]
     lines += [f"% {part.title}: not derived: {part.why}" for part in found.parts if part.why]
     return "\n\n".join(lines)
 

@@ -17,6 +17,7 @@ from ..optimizers import SGD
 from ..optimizers.updates import Optimizer, finite_batches, optimizer_name
 from ..orders import Region, point_of
 from ..scaling import Scaling
+from ..scaling.parametrization import as_power
 from .counted import ASSUMED, NORMED, STATES, TABLED, TURNED, UNNORMED, Judged
 from .counting import ALPHA, GAMMA
 from .crossover import far_away
@@ -278,8 +279,9 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}" if counted else
         "feature learning: training is not counted: no",
         _undefined("diversity", diversity, outputs and at_most & {"noise", "drift"}) or
-        f"diversity: a piece eps of the network adds noise, eps^(1/2) times {in_words(e.noise, 1)}, and drift, eps "
-        f"times {in_words(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
+        f"diversity: a piece eps of the network adds {_of_piece('noise', e.noise, sp.Rational(1, 2))} and "
+        f"{_of_piece('drift', e.drift, sp.Integer(1))}: exponent {diversity}, "
+        f"{_word(redundant, 'redundant', 'not redundant')}",
         _undefined("layerwise linear", linear, outputs) or
         f"layerwise linear: linearizing a smooth activation in the update errs by {said['linearization']} a layer; "
         f"less than 1/L is allowed: {_word(linear, 'yes', 'no')}",
@@ -301,7 +303,14 @@ def _steps(updates: int) -> str:
 
 
 def _exponential(exponent: sp.Expr) -> str:
-    return "more than every power of L" if exponent is sp.oo else f"exp(L^({exponent}))"
+    return "more than every power of L" if exponent is sp.oo else f"exp({as_power(exponent)})"
+
+
+def _of_piece(what: str, size: sp.Expr, power: sp.Expr) -> str:
+    """What a piece eps of the network adds, of the size of a power of L times one of eps."""
+    if not size.is_finite:
+        return f"no {what}" if size is -sp.oo else f"{what} exponential in L"
+    return f"{what} of order " + " ".join([as_power(size)] * (size != 0) + [as_power(power, "eps")])
 
 
 def in_words(exponent: sp.Expr, unit: int | str = "of order one") -> str:

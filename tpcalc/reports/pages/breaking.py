@@ -12,6 +12,8 @@ TOKEN = re.compile(
     r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\(?:\[[^]]*\])?|, \\quad |,\\; |\\.|[{}]| [+-] ")
 WORDS = (r", \quad ", r",\; ")  # before conditions, and between what is listed
 CONTINUED = r"& \qquad "
+INDENTED = re.compile(r"(\\quad )*")  # statements in loops
+FUNCTION = re.compile(r"\\(?:operatorname\{\w+\}|tanh|cosh|sin|cos|exp|log|erf)(?=\{\\left\()")
 NO_TERM = re.compile(r"(^|=|=\}|[&(\[])\s*$")  # before a sign that is no difference
 FACTOR = re.compile(r"(?<=[^-+=&(\[{\s]) (?=\\sum|\\mathbb\{E\}|\\int)")  # before what may stand on a line of its own
 PRODUCT = " "  # between factors; on a new line a sign stands before the second one
@@ -78,13 +80,16 @@ def _groups(body: str, limit: float) -> list[tuple[str, list[str]]]:
 def _broken(left: str, right: str, limit: float) -> list[str]:
     """A row as lines; its left side is not broken, nor is what stands beside the formula."""
     right, *words = right.split("&&", 1)
+    indented = INDENTED.match(right)
+    assert indented is not None
+    continued = rf"& {indented[0]}\quad " if indented[0] else CONTINUED
     lines, line = [], ""
-    for separator, piece in _signed(right, limit):
+    for separator, piece in _signed(right, limit - width(indented[0])):
         longer = line + separator + piece
         if line and width(longer) > limit:
             lines.append(line + ("," if separator.startswith(",") else ""))
             sign = r" \times " if separator == PRODUCT else separator
-            line = CONTINUED + (piece if separator.startswith(",") else "{}" + sign + piece)
+            line = continued + (piece if separator.startswith(",") else "{}" + sign + piece)
         else:
             line = longer
     lines.append(line)
@@ -107,7 +112,7 @@ def _signed(row: str, limit: float) -> list[tuple[str, str]]:
                 (_, first), *rest = _signed(opened, limit)
                 found += [(separator, first), *rest]
             else:
-                for factor in (factors := _factors(piece)):
+                for factor in (factors := _factors(piece) if len(_factors(piece)) > 1 else _fractions(piece)):
                     (_, first), *rest = _signed(factor, limit) if len(factors) > 1 else [("", factor)]
                     found += [(separator, first), *rest]
                     separator = PRODUCT
@@ -118,8 +123,7 @@ def _factors(piece: str) -> list[str]:
     """A product cut before sums and means that stand outside of braces and brackets."""
     found, start = [], 0
     for match in FACTOR.finditer(piece):
-        before = piece[:match.start()]
-        if _is_outside(piece, match.start()) and before.count(r"\left") == before.count(r"\right"):
+        if _is_outside_of_all(piece, match.start()):
             found.append(piece[start:match.start()])
             start = match.end()
     return [*found, piece[start:]]
@@ -127,7 +131,31 @@ def _factors(piece: str) -> list[str]:
 
 def _opened(piece: str) -> str | None:
     """The piece with its widest outermost brackets of a fixed size, for different lines, or with a sum above a fraction
-    line behind it; None where there is neither."""
+    line behind it; None where there is neither. Braces around brackets of functions are opened first."""
+    piece = _bare(piece)
+    pairs = _outermost(piece)
+    instead = None if len(_factors(piece)) > 1 else _without_fraction(piece)  # a product is broken first
+    if not pairs:
+        return instead
+    left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
+    inside = piece[left.end():right.start()]
+    is_whole = max(len(_terms(inside)), len(_factors(inside)), len(_fractions(inside))) < 2
+    if is_whole or width(inside) < SHORT and len(_factors(piece)) > 1:
+        return instead
+    return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
+
+
+def _bare(piece: str) -> str:
+    """The piece without braces around the brackets of functions."""
+    for match in reversed([*FUNCTION.finditer(piece)]):
+        inside = _braced(piece, match.end())
+        if inside.endswith(r"\right)}"):
+            piece = piece[:match.end()] + inside[1:-1].rstrip() + piece[match.end() + len(inside):]
+    return piece
+
+
+def _outermost(piece: str) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """The outermost brackets outside of braces, as they open and as they close."""
     pairs, open_at, level = [], None, 0
     for match in BRACKETS.finditer(piece):
         if match[1]:
@@ -137,14 +165,7 @@ def _opened(piece: str) -> str | None:
             level -= 1
             if level == 0 and open_at is not None and _is_outside(piece, open_at.start()):
                 pairs.append((open_at, match))
-    instead = None if len(_factors(piece)) > 1 else _without_fraction(piece)  # a product is broken first
-    if not pairs:
-        return instead
-    left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
-    inside = piece[left.end():right.start()]
-    if len(_terms(inside)) < 2 and len(_factors(inside)) < 2 or width(inside) < SHORT and len(_factors(piece)) > 1:
-        return instead
-    return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
+    return pairs
 
 
 def _without_fraction(piece: str) -> str | None:
@@ -160,6 +181,22 @@ def _without_fraction(piece: str) -> str | None:
             product = inside if len(_terms(inside)) == 1 else rf"\left({inside}\right)"
             found.append((width(inside), rf"{piece[:match.start()]}\frac{{1}}{below} {product}{rest}"))
     return max(found)[1] if found else None
+
+
+def _fractions(piece: str) -> list[str]:
+    """A fraction over a product of brackets as a product of two: the last bracket has a fraction line of its own."""
+    for match in re.finditer(r"\\frac(?=\{)", piece):
+        above = _braced(piece, match.end())
+        below = _braced(piece, match.end() + len(above))
+        brackets = _outermost(product := below[1:-1])
+        if len(brackets) > 1 and product.endswith(r"\right)") and _is_outside_of_all(piece, match.start()):
+            opens, closes = brackets[-1]
+            first, last = product[:opens.start()].strip(), product[opens.end():closes.start()]
+            if len(brackets) == 2 and first.startswith(r"\left(") and first.endswith(r"\right)"):
+                first = first.removeprefix(r"\left(").removesuffix(r"\right)")
+            return [rf"{piece[:match.start()]}\frac{above}{{{first}}}",
+                    rf"\frac{{1}}{{{last}}}{piece[match.end() + len(above + below):]}"]
+    return [piece]
 
 
 def _terms(text: str) -> list[tuple[str, str]]:
@@ -180,3 +217,8 @@ def _is_outside(piece: str, at: int) -> bool:
     """Is a place outside of all braces?"""
     before = re.sub(r"\\[{}]", "", piece[:at])
     return before.count("{") == before.count("}")
+
+
+def _is_outside_of_all(piece: str, at: int) -> bool:
+    """Is a place outside of all braces and brackets?"""
+    return _is_outside(piece, at) and piece[:at].count(r"\left") == piece[:at].count(r"\right")

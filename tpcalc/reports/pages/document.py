@@ -33,9 +33,10 @@ class DisplayedFormula:
 
 @dataclass(frozen=True)
 class Plain:
-    """Sentences without markup, as a list."""
+    """Sentences as a list, without markup but for formulas between dollar signs where they ``have_formulas``."""
 
     items: Sequence[str]
+    have_formulas: bool = False
 
 
 @dataclass(frozen=True)

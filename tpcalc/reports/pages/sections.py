@@ -6,6 +6,7 @@ from typing import Sequence
 
 import sympy as sp
 
+from ...derivations.printing import with_formulas
 from ...verdicts import Verdict
 from ...ledger.bibliography import CITED
 from ...ledger.citations import INTERPRETERS
@@ -214,7 +215,7 @@ def _spread(n: Networks) -> list[Block]:
 def _classification(results: Results, v: Classified) -> list[Block]:
     blocks: list[Block] = [
         Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived equations."),
-        flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
+        flags_table(v), Paragraph("In words:"), Plain(list(map(with_formulas, v.reasons)), have_formulas=True)]
     if any(row["measured"] is not None for row in v.rows):
         blocks.append(DrawnFigure("exponents",
                                   "Powers of $L$: open circles are derived, dots are slopes fitted to exact "
