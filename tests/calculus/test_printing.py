@@ -63,6 +63,15 @@ def test_steps_with_samples_are_kept_together_in_text() -> None:
 
 
 @pytest.mark.parametrize("name, latex", [
+    ("{W_1}", "W_{1,t}^{l}"), ("Wq", "W_{q,t}^{l}"), ("{W_{1,2}}", "W_{1,2,t}^{l}"), ("W", "W_{t}^{l}"),
+    (r"\mathrm{m}{W_1}", r"\mathrm{m}W_{1,t}^{l}"), (r"\rho^{{W_1}}", r"\rho^{{W_1}}_{t}^{l}")])
+def test_an_index_of_a_name_stands_before_others(name: str, latex: str) -> None:
+    """W_1 at step 0 is no W with the index 10."""
+    t, l = sp.symbols("t l", integer=True)
+    assert sp.latex(tp.theory.Family(tp.theory.Matrix, "M", name, layered=True)[t, l]) == latex
+
+
+@pytest.mark.parametrize("name, latex", [
     ("value", r"\mathrm{value}"), (r"\delta score", r"\delta \mathrm{score}"), ("Wq", "{W_q}"), ("nV", "nV"),
     ("{W_{1,2}}", "{W_{1,2}}"), (r"\mathrm{m}{W_1}", r"\mathrm{m}{W_1}"),
     (r"\mathrm{free}\,Wo", r"\mathrm{free}\,{W_o}"), (r"\rho^{Wv}", r"\rho^{{W_v}}"), (r"\tilde{x}", r"\tilde{x}")])

@@ -9,6 +9,7 @@ transposition. Indices (training step, layer) are integer sympy expressions; fam
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Callable
 from typing import Self, TypeVar
 
@@ -69,13 +70,17 @@ class Member(Expression):
         cut = len(self.indices) - int(self.args[2])
         below, above = self.indices[:cut], self.indices[cut:]
         text = with_upright_words(str(self.args[1]))
-        if below:
-            text += "_{%s}" % ",".join(printer.doprint(i) for i in below)
+        indices = [printer.doprint(i) for i in below]
+        if indexed := INDEXED.fullmatch(text):  # an index of the name's own is the first of all
+            text, indices = indexed[1] + indexed[2], [indexed[3].strip("{}"), *indices]
+        if indices:
+            text += "_{%s}" % ",".join(indices)
         if above:
             text += "^{%s}" % ",".join(printer.doprint(i) for i in above)
         return text if exp is None else r"\left(%s\right)^{%s}" % (text, exp)
 
 
+INDEXED = re.compile(r"(.*)\{(\w)_(\w+|\{[\w,]+\})\}")  # W_1 or W_{1,2}, with what stands before it
 OfFamily = TypeVar("OfFamily", bound=Member)  # a vector stays a vector, a matrix a matrix
 
 

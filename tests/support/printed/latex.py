@@ -21,6 +21,7 @@ SPACE = re.compile(r"\s+|\\,|\\textstyle|\\displaystyle")
 FUNCTION = re.compile(r"\\(tanh|cos|exp|max)|\\operatorname\{(\w+)\}|\\theta")
 FUNCTIONS = {"max": "Max", "theta": "Heaviside"}
 RELATIONS = {r"\leq": operator.le, r"\geq": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
+INDEXED = re.compile(r"(.*)\{(\w)_(\w+|\{[\w,]+\})\}")  # names that are {W_1} or {W_{1,2}}
 RAISED = re.compile(r"\^\{(?!\\prime)")
 
 
@@ -336,7 +337,12 @@ class _Text:
             found = self.indices("}") + (self.indices("}") if self.take("^{") else [])
             return lambda env: values.some("vector", "beta", *(i(env) for i in found))
         for text, family in self.names.items():
-            if self.take(text):
+            if indexed := INDEXED.fullmatch(text):  # whose own index is the first of all
+                opened = indexed[1] + indexed[2] + "_{" + indexed[3].strip("{}")
+                if self.rest.startswith((opened + ",", opened + "}")):
+                    self.rest = self.rest[len(opened):]
+                    return self.member(family, self.indices("}"))
+            elif self.take(text):
                 return self.member(family)
         if self.take(r"\pi"):
             return lambda env: float(np.pi)
@@ -348,8 +354,9 @@ class _Text:
             return lambda env: env[symbol[0].removeprefix("\\")]
         return None
 
-    def member(self, family: Name) -> Read:
-        indices = self.indices("}") if self.take("_{") else []
+    def member(self, family: Name, indices: list[Read] | None = None) -> Read:
+        if indices is None:
+            indices = self.indices("}") if self.take("_{") else []
         if family.layered and self.take("^{"):
             indices += self.indices("}")
         turned = family.kind == "matrix" and self.take(r"^{\top}") is not None
