@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tpcalc import DepthScaling
+from tpcalc.figures.depthwise.kernels import converges
 from tpcalc.figures.figure import Sizes, figure_of
 from tpcalc.figures.trainings import RealTraining
 
@@ -127,3 +128,14 @@ def test_losses_over_steps_that_depend_on_the_setting_alone(key: str) -> None:
 def test_losses_over_steps_of_rates() -> None:
     assert judged("depthwise/B6", lambda one: valley(one, -3.5)) == [True, True]
     assert judged("depthwise/B6", lambda one: valley(one, -3.5 + 2 * deeper(one)))[1] is False
+
+
+def test_falling_distances_are_no_disagreement() -> None:
+    """At toy size depths are too small for 1/L, which refutes nothing."""
+    assert [converges(powers) for powers in ([-1.0, -0.9], [-1.0, -0.6], [-1.0, 0.1])] == [True, None, False]
+    asked = figure_of("depthwise/7").asks(Sizes("toy"))  # type: ignore[misc]
+    next(asked)
+    with pytest.raises(StopIteration) as done:
+        next(asked)
+    first = done.value.value.conclusions[0]
+    assert first.agrees is None and "L^-0.86 and L^-0.63" in first.numbers

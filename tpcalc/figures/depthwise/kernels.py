@@ -3,7 +3,7 @@ depth."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterable
 
 import numpy as np
 
@@ -71,9 +71,20 @@ def _(sizes: Sizes) -> Drawing:
     return Drawing(picture, {"layer times": times, "depths": depths, "found": found, "infinite width": wide,
                              "limit": limit}, (
         Conclusion("kernels and their changes converge as the depth grows",
-                   f"at infinite width like L^{powers[0]:.2f} and L^{powers[1]:.2f}", max(powers) < -1 + NEAR),
+                   f"at infinite width like L^{powers[0]:.2f} and L^{powers[1]:.2f}", converges(powers)),
         Conclusion(f"networks of width {width} have the kernels of infinite width",
                    f"at L = {depths[-1]} they differ by {apart} of the largest", apart.within(-0.1, 0.1))))
+
+
+def converges(powers: Iterable[float]) -> bool | None:
+    """Do distances that go like these powers of L fall like 1/L? None where they fall less fast, as at depths that are
+    not yet large.
+
+    >>> converges([-1.0, -0.9]), converges([-1.0, -0.6]), converges([-1.0, 0.1])
+    (True, None, False)
+    """
+    slowest = max(powers)
+    return slowest < 0 and (True if slowest < -1 + NEAR else None)
 
 
 def profiles(times: np.ndarray, depth: Any, width: Any, seed: int | None = None) -> np.ndarray:
