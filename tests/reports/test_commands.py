@@ -95,8 +95,8 @@ def test_classify_measures(capsys: pytest.CaptureFixture[str]) -> None:
 def test_reasons_are_formulas_in_latex(capsys: pytest.CaptureFixture[str]) -> None:
     """The same sentences as in text, where a piece adds powers of its length and of the depth."""
     out = printed(capsys, "classify --alpha 5/4 --gamma=-1/4 --latex")
-    noise = r"noise of order $L^{- 3 / 4}$ $\varepsilon^{1 / 2}$ and drift of order $\varepsilon$: exponent 0"
-    assert noise in out and r"the change of $h$ is $L^{1 / 4}$: no" in out
+    noise = r"noise of order $L^{-3/4}$ $\varepsilon^{1/2}$ and drift of order $\varepsilon$: exponent 0"
+    assert noise in out and r"the change of $h$ is $L^{1/4}$: no" in out
     assert out.count(r"\begin{align*}") == out.count(r"\begin{itemize}") == 1 and "^(" not in out
     text = printed(capsys, "classify --alpha 5/4 --gamma=-1/4")
     assert "adds noise of order L^(-3/4) eps^(1/2) and drift of order eps: exponent 0" in text and " times " not in (

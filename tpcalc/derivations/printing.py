@@ -122,7 +122,7 @@ def with_formulas(text: str) -> str:
     """A sentence whose symbols and their powers are formulas between dollar signs, for ``rich``.
 
     >>> print(with_formulas("the change of h is L^(-1/2) eps^(1/2), less than 1/L"))
-    the change of $h$ is $L^{- 1 / 2}$ $\\varepsilon^{1 / 2}$, less than $1/L$
+    the change of $h$ is $L^{-1/2}$ $\\varepsilon^{1/2}$, less than $1/L$
     """
     def written(found: re.Match[str]) -> str:
         base, power, inside = found["base"] or "", found["power"], found["inside"]
@@ -131,8 +131,8 @@ def with_formulas(text: str) -> str:
         name = with_upright_words(GREEK.get(base, base)) if base else "1/L"
         if not power:
             return f"${name}$"
-        exponent = sp.sympify(power, locals={one: sp.Symbol(one) for one in re.findall(r"[A-Za-z]\w*", power)})
-        return f"${name}^{{{sp.latex(exponent, fold_short_frac=True)}}}$"
+        exponent = re.sub(r"[a-z]+", lambda one: GREEK.get(one[0], one[0]), power).replace("*", " ")
+        return f"${name}^{{{exponent}}}$"
     return FORMULA.sub(written, text)
 
 
