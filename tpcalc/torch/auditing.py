@@ -10,7 +10,7 @@ from .._shown import Short, Tabled
 from .._types import Fields
 from ..tune.factors import settable
 from ..scaling import Scaling
-from .families import of_family
+from .families import depth_key_of, of_family
 from .findings import Finding, Power
 from .judging import Measure
 from .measuring import Make, MakeOptimizer, Script
@@ -54,7 +54,7 @@ class ModelAudit(Short, Tabled):
 
 
 def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[int] = (4, 16),
-          widths: Sequence[int] | None = None, recipe: str | Scaling | None = None, depth_key: str = "n_layer",
+          widths: Sequence[int] | None = None, recipe: str | Scaling | None = None, depth_key: str | None = None,
           width_key: str | None = None, loss: Loss | None = None, batch: object = None) -> ModelAudit:
     """Measure powers of the depth on live models: of initial branches, of first updates, of eps and decay in groups.
 
@@ -62,7 +62,8 @@ def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[i
     ----------
     make:
         called as make(**{depth_key: depth}), and with {width_key: width} for widths; returns a ``torch.nn.Module``. Or
-        a ``PlanFamily``, whose models have their plans applied.
+        a ``PlanFamily``, whose models have their plans applied. depth_key is "n_layer" by default; of a family it is
+        "num_hidden_layers" where that is what its models take, or else the only argument that its base says.
     optimizer:
         a function of the model that returns a ``torch.optim.Optimizer``, as the script makes it; of a family, None is
         ``family.trainer()``.
@@ -104,6 +105,7 @@ def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[i
     ['eps over gradients, power of the depth', 'update, power of the depth']
     """
     optimizer, recipe = of_family(make, optimizer, recipe)
+    depth_key = depth_key_of(make, depth_key)
     title = None if recipe is None else settable(recipe).name  # refused before any work
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)

@@ -20,7 +20,7 @@ from ..groups.names import plain_name
 from ..scaling import Scaling
 from ..results import Run
 from ..tune.factors import require_same_for_all
-from .families import of_family
+from .families import depth_key_of, of_family
 from .findings import Finding, Power, fitted
 from .judging import Measure, expected_of
 from .live_layers import AXES, StreamLocations, observed
@@ -159,7 +159,7 @@ class DepthCheck(Short, Tabled):
 
 def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[int] = (2, 4, 8, 16, 32),
                 loss: Loss | None = None, batch: object = None, steps: int = 10, seeds: int = 3,
-                depth_key: str = "n_layer", recipe: str | Scaling | None = None,
+                depth_key: str | None = None, recipe: str | Scaling | None = None,
                 limit: Run | None = None) -> DepthCheck:
     """Train at several depths, a few steps each on one batch, and fit how sizes go with the depth, step by step.
 
@@ -199,6 +199,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequ
     'no quantity departs from its derived power of the depth'
     """
     optimizer, recipe = of_family(make, optimizer, recipe)
+    depth_key = depth_key_of(make, depth_key)
     title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)

@@ -22,6 +22,7 @@ from .reading.building import Config, Make
 if TYPE_CHECKING:
     from .growing import GrownModel
 
+NAMED_DEPTH = ("n_layer", "num_hidden_layers")  # what a depth is called
 USUAL = {"sgd": "SGD", "momentum": "SGD", "adam": "Adam", "adamw": "AdamW"}  # in torch.optim, for groups of a plan
 
 
@@ -51,7 +52,7 @@ class PlanFamily(Short):
     (0.25, 0.25)
     >>> model = family(depth=16)
     >>> optimizer = torch.optim.AdamW(family.at(depth=16).groups(model, lr=1e-3))
-    >>> audit(family, depth_key="depth").ok
+    >>> audit(family).ok
     True
     """
 
@@ -169,11 +170,27 @@ class PlanFamily(Short):
         return f"{named_recipe(self.recipe).name}, {self.optimizer}: plans for all sizes, from {base}"
 
 
-def made_by_depth(family: PlanFamily, depth_key: str, base: int | None) -> tuple[partial[Model], int]:
+def depth_key_of(make: Make, depth_key: str | None) -> str:
+    """The argument of ``make`` that is the depth, as given; of a family by default the one called as transformers or
+    nanoGPT call it, or the only one that its base says. Raises ``ValueError`` where that tells none."""
+    if depth_key is not None:
+        _checks.instance("depth_key", depth_key, str, "the name of an argument of make, or None")
+        return depth_key
+    if not isinstance(make, PlanFamily):
+        return NAMED_DEPTH[0]
+    named = [name for name in NAMED_DEPTH if name in make.settings] or list(make.base)
+    if not named or named[0] not in NAMED_DEPTH and len(named) > 1:
+        raise ValueError(f"depth_key: got None with a family whose models take {', '.join(make.settings)}; expected "
+                         "which of these is the depth")
+    return named[0]
+
+
+def made_by_depth(family: PlanFamily, depth_key: str | None, base: int | None) -> tuple[partial[Model], int]:
     """A function from a depth to the family's model as it is made, without a plan, and the depth of the base.
 
     Raises ``ValueError`` where the family's models have no such argument, or the base does not say it.
     """
+    depth_key = depth_key_of(family, depth_key)
     if depth_key not in family.settings:
         raise ValueError(f"depth_key: got {_checks.short(depth_key)}; expected {', '.join(family.settings)}")
     given = family.base.get(depth_key) if base is None else base

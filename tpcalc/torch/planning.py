@@ -122,6 +122,10 @@ def plan(make: Make | Model, base: Config | Model | None = None, target: Config 
         return _family(make, base, settings, reading)
     if target is None:
         make, base, target = two_models(make, base)
+    elif is_configuration(make) or isinstance(make, Model):
+        raise ValueError(f"target: got {_checks.short(target)} as a third argument behind {type(make).__name__}; a "
+                         "model or a configuration is followed by the larger one alone; expected others by name, as "
+                         "recipe=")
     _checks.function("make", make, MAKE, optional=False)
     for name, config in (("base", base), ("target", target)):
         _checks.instance(name, config, Mapping, "a dictionary of arguments of make")

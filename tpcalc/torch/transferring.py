@@ -38,7 +38,7 @@ def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, 
              optimizer: str | Optimize | None = None, seeds: int = 3, base: int | None = None, last: int | None = None,
              weight_decay: float = 0.0, executor: Value = None, resume: Value = None,
              progress: Progress | None = None, roles: Mapping[str, str] | None = None,
-             unknown: str = "refuse", depth_key: str = "n_layer") -> TransferSweep:
+             unknown: str = "refuse", depth_key: str | None = None) -> TransferSweep:
     """Train at every depth, learning rate and seed by each recipe, and find whether the best rate moves with depth.
 
     Parameters
@@ -84,7 +84,7 @@ def transfer(make: Callable[[int], Model] | PlanFamily, loss: Loss, data: Data, 
     roles, unknown:
         as in ``plan``.
     depth_key:
-        the argument of a family that is the depth.
+        the argument of a family that is the depth; None finds it, as ``audit`` does.
 
     Returns
     -------

@@ -171,9 +171,9 @@ def test_llama_grows_by_several_factors(llama: Any) -> None:
 
 
 def test_llama_passes_its_audit(llama: Any) -> None:
-    assert tpt.audit(llama, depths=(2, 8), depth_key="num_hidden_layers").ok
+    assert tpt.audit(llama, depths=(2, 8)).ok
     with pytest.raises(ValueError, match="^target: got 'n_layer'; expected .*num_hidden_layers"):
-        tpt.audit(llama)
+        tpt.audit(llama, depth_key="n_layer")
 
 
 def test_what_a_configuration_computes_is_computed_anew(llama: Any) -> None:
@@ -183,3 +183,20 @@ def test_what_a_configuration_computes_is_computed_anew(llama: Any) -> None:
     config = transformers.LlamaConfig(
         num_hidden_layers=1, hidden_size=64, intermediate_size=172, num_attention_heads=4, head_dim=24, vocab_size=101)
     assert tpt.plan(config)(hidden_size=128).model.layers[0].self_attn.head_dim == 24
+
+
+def test_a_family_knows_which_argument_is_its_depth() -> None:
+    """As transformers calls it, or the only one that the base says; where neither tells it, it is asked for."""
+    assert tpt.audit(tpt.plan(models.ResMLP, dict(depth=2), recipe="ode"), depths=(2, 4)).ok
+    asked = tpt.plan(models.ResMLP, dict(depth=2, n=32), recipe="ode")
+    with pytest.raises(ValueError, match="^depth_key: got None with a family whose models take depth.*; expected which"):
+        tpt.audit(asked)
+    with pytest.raises(ValueError, match="^depth_key: got 4; expected the name of an argument"):
+        tpt.audit(asked, depth_key=4)
+    assert tpt.audit(asked, depths=(2, 4), depth_key="depth").ok
+
+
+def test_what_stands_behind_two_models_goes_by_name() -> None:
+    small, large = models.GPT(2), models.GPT(4)
+    with pytest.raises(ValueError, match="^target: got 'completep' as a third argument behind GPT; .*by name"):
+        tpt.plan(small, large, "completep")
