@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 from typing import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from tpcalc.verdicts import Verdict
 from tpcalc.orders import Region
 from tpcalc.orders.polytope import Polytope
 from tpcalc.verdicts.wishes import WISHES, SolvedPowers
+from tpcalc.verdicts.wishes.sizes import BEFORE, DepthSizes
 
 half = sp.Rational(1, 2)
 MLP = tp.ResNet("linear", "mlp")
@@ -277,3 +279,37 @@ def test_settings_that_are_missing_are_conflicts() -> None:
     for name in ("visible decay", "eps in proportion"):
         assert list(tp.solve(want=(name,)).conflict or ()) == [name]
     assert set(SGD_OF_ALL) < set(WISHES)
+
+
+@pytest.mark.parametrize("net", [tp.ResNet("tanh", "mlp", norm="rms", gains=True), tp.Transformer(mlp=None)],
+                         ids=["mlp with gains", "attention"])
+def test_updates_of_one_parameter_know_no_other_exponents(net: tp.ResNet | tp.Transformer) -> None:
+    """So forms found where the others are something else are theirs: those of sizes before training, and of one
+    parameter's updates, at drawn points, and with ties broken towards others."""
+    sizes, draw = DepthSizes(net), random.Random(0)
+
+    def forms(found: dict) -> dict:
+        return {name: [(one.affine, one.bound) for one in each] for name, each in found.items()}
+
+    for _ in range(4):
+        point, inner = (tuple(Fraction(draw.randint(low, 12), 4) for low in (0, *[-4] * (sizes.size - 1)))
+                        for _ in range(2))
+        for what in (BEFORE, *sizes.trained):
+            for towards in (None, inner):
+                assert forms(sizes.at(point, towards, what)) == forms(sizes._at(point, towards, what))
+    first, *_, last = sizes.trained
+    elsewhere = (*point[:-1], point[-1] + 1)
+    assert sizes.at(elsewhere, None, first) is sizes.at(point, None, first)
+    assert sizes.at(elsewhere, None, last) is not sizes.at(point, None, last)
+
+
+def test_pieces_are_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wishes for every matrix cut equal pieces again and again, which made many minutes of seconds."""
+    count, usual = [0], Polytope.cut
+
+    def counted(part: Polytope, form: object) -> Polytope:
+        count[0] += 1
+        return usual(part, form)
+    monkeypatch.setattr(Polytope, "cut", counted)
+    found = tp.solve(tp.Transformer(head_dim=4, positions=3, norm="layer", gains=True, mlp=None))
+    assert (found.recipe.alpha, found.recipe.gamma) == (1, 0) and count[0] < 3000

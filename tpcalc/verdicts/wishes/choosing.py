@@ -50,7 +50,8 @@ def _cut(pieces: Pieces, found: Sequence[Piece], wishes: Sequence[Wish], more: W
     for clause in more.at_least(pieces.sizes):
         ways = pieces.alternatives(clause, names)
         cut = [Piece(one.regime, one.part.cut(way)) for one in parts for way in ways]
-        parts = [one for one in cut if not one.part.is_empty]
+        different = {(id(one.regime), frozenset(one.part.corners)): one for one in reversed(cut)}  # of equal ones, one
+        parts = [one for one in reversed(different.values()) if not one.part.is_empty]
     return parts
 
 

@@ -194,10 +194,18 @@ class DepthSizes(PowerSizes):
     def at(self, point: Point, inner: Point | None = None, what: str | None = None) -> Forms:
         """Sizes at a point; inner: towards which ties break; what: of a matrix's updates alone, by its name, or before
         training, else of training."""
+        point, inner = self._own(point, what), None if inner is None else self._own(inner, what)
         found = self._known.get((point, inner, what))
         if found is None:
             found = self._known[point, inner, what] = self._at(point, inner, what)
         return found
+
+    def _own(self, point: Point, what: str | None) -> Point:
+        """The point, with gammas of updates that are not counted as they are at one point: no size knows of them."""
+        if what is None:
+            return point
+        return tuple(a if name in ("alpha", what) else b
+                     for name, a, b in zip(("alpha", *self.trained), point, self.base))
 
     @property
     def pairs(self) -> Iterable[tuple[str, str]]:
