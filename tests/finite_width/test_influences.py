@@ -101,7 +101,7 @@ def test_a_run_has_them() -> None:
 
 @pytest.mark.parametrize("net, opt", [(tp.ResNet("tanh"), tp.Muon(0.3)), (tp.ResNet("relu"), tp.SGD(0.3)),
                                       (tp.ResNet(sp.Piecewise((H, H > 0), (H / 9, True))), tp.SGD(0.3)),
-                                      (tp.ResNet("tanh", zero_readout=True), tp.SGD(0.3))], ids=str)
+                                      (tp.ResNet("tanh", zero_readout=True), tp.SignSGD(0.3))], ids=str)
 def test_what_is_not_known_is_refused(net: tp.ResNet, opt: Any) -> None:
     with pytest.raises(tp.NotCovered, match="fluctuations: got a run by method="):
         tp.train(net, ONE, opt, tp.DepthScaling(), depth=2).fluctuations

@@ -2,7 +2,7 @@
 
 Hanin and Nica, "Finite Depth and Width Corrections to the Neural Tangent Kernel": the mean of the diagonal over
 initializations is that of infinite width at every width, and E[K^2] / E[K]^2 grows as exp(5 beta), beta = sum of
-1 / n_l over d layers, up to factors that do not grow. Here with d layers of width n whose matrices are trained, each a
+1 / n_l over layers, up to factors that do not grow. Here with d layers of width n whose matrices are trained, each a
 term of K. The term of one layer has that exponent, 1 + 5/n for every layer and 1 + 2/n for the inputs, which are
 Gaussian here; two layers' terms share all factors but those between them, where only 1/n is left of 5/n.
 """

@@ -1,9 +1,8 @@
 """What ``at_width`` and ``fluctuations`` say of real networks, against plain NumPy networks: drawn blocks, optimizers,
 scalings and tasks, and every z-score of them.
 
-Where an expansion is known networks of two widths are compared, n and 2 n, and the difference is extrapolated in 1/n:
-what is left is of order 1/n^2, 2e-4 at n = 64, where means are known to about 6e-3 Sigma^(1/2) and n times variances to
-9e-2 Sigma. Where ``at_width`` draws networks itself, means and variances of one width are those of two samples. Draws
+Where an expansion is known networks of two widths are compared, n and 2 n: of n times variances what is left of order
+1/n is taken away, and of means what is left of order 1/n^2, but nothing of order 1/n, which a wrong bias would be. Where ``at_width`` draws networks itself, means and variances of one width are those of two samples. Draws
 that are refused, or of which ``at_width`` warns at every width that is affordable, are counted.
 """
 
@@ -20,6 +19,7 @@ import tpcalc as tp
 from support.plain.many_networks import outputs as linear_networks
 from support.plain.many_trainings import ManyTrainings
 from tpcalc.finite_width.drawn_networks import DrawnAtWidth
+from tpcalc.results.sampled_fluctuations import SampledFluctuations
 
 SEED, DRAWS = 2026, 60
 WIDTHS, WORK = (64, 128, 256), 4000 * 64**2  # networks of 64, and of others as many as take as long, or
@@ -102,16 +102,14 @@ def z_scores(one: Drawn, seed: int) -> tuple[np.ndarray, str]:
         known = next((n for n in WIDTHS if run.at_width(n).warning is None), None)
         if known is None:
             raise Warned(f"the next order in 1/n is not small up to n = {WIDTHS[-1]}")
-        sigma = run.fluctuations.covariance.reshape(len(along), -1)[None]
+        found, size = run.fluctuations, len(along)
+        sigma = found._found if isinstance(found, SampledFluctuations) else found.covariance.reshape(1, size, size)
         return extrapolated(one, run, known, seed, along, sigma), f"expansion at {known}"
     at = run.at_width(n, seeds=OWN)
     assert isinstance(at, DrawnAtWidth)
     (ours, error), (theirs, own) = (moments(each @ along) for each in (
         real(one, n, networks_of(n), seed), at.outputs.reshape(at.seeds, -1)))
-    z = (ours - theirs) / np.hypot(error, own)
-    if not isinstance(one.opt, tp.SGD) or one.net.phi == "relu":  # whose fluctuations are refused
-        return z, "drawn"
-    return np.concatenate([z, extrapolated(one, run, n, seed, along, run.fluctuations._found)[2:]]), "drawn, influences"
+    return (ours - theirs) / np.hypot(error, own), "drawn"
 
 
 def extrapolated(one: Drawn, run: tp.Run, n: int, seed: int, along: np.ndarray, sigma: np.ndarray | None) -> np.ndarray:
@@ -122,13 +120,17 @@ def extrapolated(one: Drawn, run: tp.Run, n: int, seed: int, along: np.ndarray, 
     own = each.std(axis=0, ddof=1) / len(each) ** 0.5 if len(each) > 1 else np.zeros(2)
     away = []
     for width in (n, 2 * n):
-        mean = np.zeros(2) if len(each) > 1 else run.at_width(width).mean.ravel() @ along
+        mean = run.at_width(width).mean.ravel() @ along
         found, error = moments((real(one, width, networks_of(width), seed) @ along) * width**0.5)
         expected = np.concatenate([mean * width**0.5, each.mean(axis=0)])
         unit = np.concatenate([np.full(2, width**-0.5), np.ones(2)])  # means in outputs, variances times n
         away.append(((found - expected) * unit, error * unit))
-    errors = np.sqrt(4 * away[1][1] ** 2 + away[0][1] ** 2 + np.concatenate([np.zeros(2), own]) ** 2)
-    return (2 * away[1][0] - away[0][0]) / errors
+    found = run.fluctuations if sigma.shape[0] > 1 else None
+    limit = np.zeros(2) if found is None else np.hypot(  # of f, which counts 4 - 1 times, and of b
+        run.error_estimate, found.bias_errors.ravel() @ np.abs(along) / n)
+    times = np.array([4, 4, 2, 2])
+    errors = np.sqrt((times * away[1][1]) ** 2 + away[0][1] ** 2 + np.concatenate([limit, own]) ** 2)
+    return (times * away[1][0] - away[0][0]) / errors
 
 
 class Warned(ValueError):

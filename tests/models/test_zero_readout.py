@@ -109,9 +109,12 @@ def test_refused() -> None:
         tp.Transformer(tied=True, zero_readout=True)
     with pytest.raises(ValueError, match="zero_readout: got 2"):
         tp.ResNet(zero_readout=2)
-    run = tp.train(tp.ResNet(zero_readout=True), TASK, tp.SGD(0.3), SCALE, 2)
-    with pytest.raises(tp.NotCovered, match="zero_readout: got True; fluctuations are known"):
+    run = tp.train(tp.ResNet("relu", zero_readout=True), TASK, tp.SGD(0.3), SCALE, 2)
+    with pytest.raises(tp.NotCovered, match="fluctuations: got a run by method='particles'"):
         run.fluctuations
+    deep = tp.train(tp.ResNet(zero_readout=True), TASK, tp.SGD(0.3), SCALE, tp.oo)
+    with pytest.raises(tp.NotCovered, match="zero_readout: got True; fluctuations are known"):
+        deep.fluctuations
     assert run.at_width(16, seeds=2).seeds == 2 and run.at_width(16).seeds == 32
     with pytest.raises(tp.NotCovered, match="zero_readout: got True; kernels are known"):
         tp.kernel_fn(tp.ResNet(zero_readout=True))

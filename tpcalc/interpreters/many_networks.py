@@ -21,6 +21,8 @@ from sympy.core.function import Application
 
 from .._types import ProgramData, Sizes, Value
 from ..data.losses import AnyLoss, derivative, loss_of
+from ..lowering.array_backends import Arrays
+from ..optimizers.spectral import Spectral
 from ..programs.language import LossDerivative, Mean, Scalar
 from ..programs.program import Program
 from ..programs.special import Mask
@@ -28,6 +30,7 @@ from .drawn_products import NOTHING, DrawnProducts
 from .execution import RULES, MatrixOperator, is_number, leaves, with_leaves
 from .given import Number, require_heads
 from .registry import Registry
+from .spectral import Outers, spectral_part
 from .vectors import numpy_function
 
 NETWORKS = Registry("many networks", RULES)
@@ -140,6 +143,26 @@ def _function(run: ManyNetworks, node: sp.Expr) -> Value:
     if not any(isinstance(value, OfNetworks) for value in values.values()):
         return run.numbers.of(float(run.function(node, values)), str(node))
     return OfNetworks(np.broadcast_to(run.function(node, values), (run.shape[0], 1)))
+
+
+@NETWORKS.rule(Spectral)
+def _spectral(run: ManyNetworks, node: Spectral) -> MatrixOperator:
+    """Network by network: by weights averages are those of vectors times the roots of these."""
+    roots = np.sqrt(run.weights)
+
+    def outers(matrix: sp.Expr) -> list[Outers]:
+        """Of every network."""
+        terms = [(np.broadcast_to(values_of(c), (len(roots), 1)), roots * u, roots * v)
+                 for c, u, v in run.value(matrix).outers]
+        return [[(float(c[k, 0]), u[k], v[k]) for c, u, v in terms] for k in range(len(roots))]
+
+    now, past = [outers(one) for one in node.now], [[outers(one) for one in steps.args] for steps in node.past]
+    found = [spectral_part(Arrays("numpy", np.float64), node, [one[k] for one in now],
+                           [[one[k] for one in steps] for steps in zip(*past)])[:2] for k in range(len(roots))]
+    most = max(len(left) for left, _ in found)
+    left, right = (np.stack([np.pad(pair[side], ((0, most - len(pair[side])), (0, 0))) for pair in found]) /
+                   roots[:, None, :] for side in (0, 1))
+    return MatrixOperator({}, tuple((run.numbers.of(1), left[:, j], right[:, j]) for j in range(most)))
 
 
 Outputs = Callable[[Mapping[Scalar, Any]], list[Value]]  # some of a program's scalars, which are given by member

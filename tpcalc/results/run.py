@@ -16,7 +16,8 @@ from .._shown import brief, html_table, pyplot, text_table
 from ..errors import Divergence, NotCovered
 from ..interpreters.training import BlockRecord
 from ..propagators.limit_cell import limit_cell
-from ..optimizers import SGD
+from ..optimizers import SGD, Muon, NormalizedSGD
+from ..optimizers.sgd import on_sphere
 from ..data import Sequences, Task
 from ..training.problem import Problem
 from ..finite_width.crossover import FirstUpdate
@@ -307,17 +308,19 @@ class Run:
 
         Found when asked for. Of linear networks of one matrix a block all of it. Of nonlinear blocks at infinite depth
         covariances and nothing else, where they close on kernels; at finite depth covariances and biases by samples,
-        with errors, for whatever is made of averages over coordinates and of smooth functions of these. Raises
-        ``ValueError`` for real networks, for sampled readings at infinite depth, for updates other than tp.SGD's, and
-        when asked for what is not known: losses other than the named ones, functions with kinks, at infinite depth
-        layers that are visited several times, at finite depth attention and choices. Source: [tpcalc/finite_width].
+        with errors, for whatever is made of averages over coordinates and of smooth functions of these; with
+        ``zero_readout`` by tp.NormalizedSGD and tp.Muon, too. Raises ``ValueError`` for real networks, for sampled
+        readings at infinite depth, for other updates than these, and when asked for what is not known: losses other
+        than the named ones, functions with kinks, at infinite depth layers that are visited several times, at finite
+        depth attention and choices. Source: [tpcalc/finite_width].
         """
         if self._samples_fluctuations:
             return SampledFluctuations(self.problem)
         if not self.exact:
             raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation', or at a finite depth a run "
-                             "of infinite width by a tp.SGD of smooth functions, whose fluctuations are sampled")
+                             "of infinite width of smooth functions by a tp.SGD, or with zero_readout=True by a "
+                             "tp.NormalizedSGD or tp.Muon, whose fluctuations are sampled")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         net.require_one_visit("fluctuations are known")
         net.require_first_outputs("fluctuations are known")
@@ -337,12 +340,14 @@ class Run:
 
     @property
     def _samples_fluctuations(self) -> bool:
-        """Are they sampled: smooth nonlinear blocks by gradient descent, at a finite depth? Backward passes through
-        kinks jump, and what averages of jumps change by is a density, which no sample has."""
-        problem, net = self.problem, self.problem.net
-        return (self.method in OF_PROGRAMS and self.depth is not None and isinstance(problem.opt, SGD)
-                and problem.is_mup and isinstance(problem.task, Task) and not net.zero_readout
-                and not (net.is_plain and net.visits == 1)
+        """Are they sampled: smooth networks at a finite depth that the tilt does not know, by gradient descent, or
+        without first outputs by Muon or normalized updates? Backward passes through kinks jump, and what averages of
+        jumps change by is a density, which no sample has."""
+        problem, net, linear = self.problem, self.problem.net, isinstance(self.problem.opt, SGD)
+        of_one_size = isinstance(problem.opt, (NormalizedSGD, Muon)) and not on_sphere(problem.opt)
+        return (self.width is None and self.depth is not None and problem.is_mup and isinstance(problem.task, Task)
+                and (net.zero_readout and (linear or of_one_size) or self.method in OF_PROGRAMS and linear
+                     and not (net.is_plain and net.visits == 1)) and net.visits != sp.oo
                 and not any(one.value.has(*KINKED) for one in net.statements))
 
     @cached_property

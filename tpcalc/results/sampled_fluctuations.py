@@ -22,12 +22,14 @@ from ..interpreters.influences import influence_covariance
 from ..interpreters.many_networks import SIGNS, networks_at_once, sampled_bias
 from ..interpreters.lowered_particles import least_samples
 from ..interpreters.training import Training, placed
+from ..optimizers.spectral import Spectral
 from ..programs.language import Scalar
 from ..programs.program import Program
 from ..training.problem import Problem
 from .sampled import joint_error
 
 SAMPLES, BATCHES = 8192, 8  # coordinates of a network, and how many of these
+NONE = 1e-9                 # of a deviation, which is rounding where another is so much larger
 BACKWARD, FORWARD = 15, 4   # vectors of a statement: that the way back reads or makes, that are kept
 COORDINATES, DRAWS = 512, 1024  # of networks by weights, for biases
 TOGETHER, HELD = 32, 2.0**29    # draws at a time, fewer where they take more bytes
@@ -37,10 +39,11 @@ TOGETHER, HELD = 32, 2.0**29    # draws at a time, fewer where they take more by
 class SampledFluctuations(Short):
     """Differences between networks of width n and their limit at a finite depth, to leading order in 1/n, sampled.
 
-    problem: a training by a tp.SGD at infinite width. The influence that each of ``SAMPLES`` coordinates has on the
-    outputs is found by one pass back through the program; their covariance is Sigma, a mean over ``BATCHES``. The bias
-    is a second difference of networks whose coordinates have other weights, a mean over ``DRAWS``. Higher cumulants
-    raise ``NotCovered``.
+    problem: a training at infinite width, by a tp.SGD, or by a tp.NormalizedSGD or tp.Muon of a network with
+    ``zero_readout``. The influence that each of ``SAMPLES`` coordinates has on the outputs is found by one pass back
+    through the program; their covariance is Sigma, a mean over ``BATCHES``; by a tp.Muon it is that of ``DRAWS`` real
+    networks of ``COORDINATES``. The bias is a second difference of networks whose coordinates have other weights, a
+    mean over ``DRAWS``. Higher cumulants raise ``NotCovered``.
 
     >>> import tpcalc as tp
     >>> run = tp.train(tp.ResNet("tanh"), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.DepthScaling(), depth=2)
@@ -124,7 +127,7 @@ class SampledFluctuations(Short):
         except Divergence as blown:
             return OutputsAtWidth(*expansion(width), f"at width {width} the next order in 1/n is not small: some "
                                   f"networks of width {seen} blow up, {blown}")
-        size = np.where(std > 0, std, np.inf)
+        size = np.where(std > NONE * std.max(), std, np.inf)
         away = np.maximum(np.abs(real.std(axis=0) - std), np.abs(real.mean(axis=0) - mean)) / size
         change, warning = float(np.max(away)) * seen / width, None
         if change > SMALL:
@@ -167,7 +170,13 @@ class SampledFluctuations(Short):
 
     @cached_property
     def _found(self) -> np.ndarray:
-        """(batches, outputs, outputs), the batch's and the probes'."""
+        """(batches, outputs, outputs), the batch's and the probes'; of real networks where updates are functions of
+        whole matrices, whose adjoints are not known."""
+        program = self._written[0]
+        if any(one.statement.value.has(Spectral) for one in program.locations()):
+            drawn = self._networks(COORDINATES)
+            return COORDINATES * np.array([np.cov(part.T) for part in np.split(drawn, BATCHES)]).reshape(
+                BATCHES, drawn.shape[1], -1)
         self._require_memory(8.0 * SAMPLES * BACKWARD)
         return np.array([placed(lambda: influence_covariance(*self._written, SAMPLES, seed, _outputs),
                                 self.problem.layers) for seed in range(BATCHES)])

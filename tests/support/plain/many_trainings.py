@@ -25,11 +25,6 @@ def orthogonal(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray((q @ (u * kept) @ v) @ p.transpose(0, 2, 1))
 
 
-def centered(z: np.ndarray) -> np.ndarray:
-    """Without its mean over coordinates, of (networks, n, batch)."""
-    return np.asarray(z - z.mean(axis=1, keepdims=True))
-
-
 class Moved:
     """Matrices (networks, n, n) with what an optimizer remembers of them."""
 
@@ -61,8 +56,8 @@ class Moved:
 
 @dataclass(frozen=True)
 class ManyTrainings:
-    """x + eps B(x) in every layer, embedding and readout frozen: B is phi(W x) without its mean over coordinates,
-    W phi(x) or W2 phi(W1 x)."""
+    """x + eps B(x) in every layer, embedding and readout frozen: B is W x, phi(W x) without its mean over coordinates,
+    W phi(x) or W2 phi(W1 x). zero_readout: outputs of the initial weights are taken away."""
 
     task: tp.Task
     opt: Any
@@ -71,6 +66,7 @@ class ManyTrainings:
     eps: float
     g: float
     depth: int
+    zero_readout: bool = False
 
     def outputs(self, n: int, networks: int, seed: int, together: int = 64) -> np.ndarray:
         """(networks, steps, batch, d_out)"""
@@ -83,26 +79,37 @@ class ManyTrainings:
         U, V = (rng.standard_normal((networks, n, d)) for d in (self.task.d_in, self.task.d_out))
         return U, V, [rng.standard_normal((self.depth, networks, n, n)) / np.sqrt(n) for _ in range(matrices)]
 
+    def centered(self, z: np.ndarray) -> np.ndarray:
+        """Without its mean over coordinates, of (networks, n, batch), as functions that are not linear have it."""
+        return z if self.phi == "linear" else np.asarray(z - z.mean(axis=1, keepdims=True))
+
+    def forward(self, x: np.ndarray, weights: list) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """The last stream, and what every layer met."""
+        phi, kept = FUNCTIONS[self.phi][0], []
+        for l in range(self.depth):
+            first = weights[0][l]
+            if self.block == "pre_nonlin":
+                kept.append((x, phi(x)))
+                x = x + self.eps * first @ phi(x)
+            elif self.block == "post_nonlin":
+                h = first @ x
+                kept.append((x, h))
+                x = x + self.eps * self.centered(phi(h))
+            else:
+                h = first @ x
+                kept.append((x, h))
+                x = x + self.eps * weights[1][l] @ phi(h)
+        return x, kept
+
     def of(self, U: np.ndarray, V: np.ndarray, weights: list) -> np.ndarray:
         """From initial weights: U (networks, n, d_in), V (networks, n, d_out), each matrix (depth, networks, n, n)."""
         task, (phi, slope), n = self.task, FUNCTIONS[self.phi], U.shape[1]
         Ws, found = [[Moved(one) for one in family] for family in weights], []
         for t in range(task.steps):
-            x, kept = U @ task.inputs[t].T, []
-            for l in range(self.depth):
-                first = Ws[0][l].value
-                if self.block == "pre_nonlin":
-                    kept.append((x, phi(x)))
-                    x = x + self.eps * first @ phi(x)
-                elif self.block == "post_nonlin":
-                    h = first @ x
-                    kept.append((x, h))
-                    x = x + self.eps * centered(phi(h))
-                else:
-                    h = first @ x
-                    kept.append((x, h))
-                    x = x + self.eps * Ws[1][l].value @ phi(h)
+            x, kept = self.forward(U @ task.inputs[t].T, [[one.value for one in family] for family in Ws])
             f = x.transpose(0, 2, 1) @ V / n
+            if self.zero_readout:
+                f = f - self.forward(U @ task.inputs[t].T, weights)[0].transpose(0, 2, 1) @ V / n
             found.append(f)
             delta = V @ task.loss.derivative(f, task.targets[t]).transpose(0, 2, 1)
             moves = []
@@ -112,7 +119,7 @@ class ManyTrainings:
                     moves.append((Ws[0][l], delta, h))
                     delta = delta + self.eps * slope(x) * (first.transpose(0, 2, 1) @ delta)
                     continue
-                back = centered(delta) if self.block == "post_nonlin" else delta
+                back = self.centered(delta) if self.block == "post_nonlin" else delta
                 if self.block == "mlp":
                     moves.append((Ws[1][l], delta, phi(h)))
                     back = Ws[1][l].value.transpose(0, 2, 1) @ delta
