@@ -2,8 +2,9 @@
 scalings and tasks, and every z-score of them.
 
 Where an expansion is known networks of two widths are compared, n and 2 n: of n times variances what is left of order
-1/n is taken away, and of means what is left of order 1/n^2, but nothing of order 1/n, which a wrong bias would be. Where ``at_width`` draws networks itself, means and variances of one width are those of two samples. Draws
-that are refused, or of which ``at_width`` warns at every width that is affordable, are counted.
+1/n is taken away, and of means what is left of order 1/n^2, but nothing of order 1/n, which a wrong bias would be.
+Where ``at_width`` draws networks itself, means and variances of one width are those of two samples. Draws that are
+refused, or of which ``at_width`` warns at every width that is affordable, are counted.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ def z_scores(one: Drawn, seed: int) -> tuple[np.ndarray, str]:
 
 def extrapolated(one: Drawn, run: tp.Run, n: int, seed: int, along: np.ndarray, sigma: np.ndarray | None) -> np.ndarray:
     """z-scores of two means and two variances at n and 2 n; sigma: (batches, outputs, outputs), where it is known."""
+    of_means = 4 if sigma is not None else 2  # without a bias, whose order 1/n is taken away, too
     if sigma is None:
         sigma = np.full((1, len(along), len(along)), np.nan)
     each = np.einsum("ik,bij,jk->bk", along, sigma, along)
@@ -128,7 +130,7 @@ def extrapolated(one: Drawn, run: tp.Run, n: int, seed: int, along: np.ndarray, 
     found = run.fluctuations if sigma.shape[0] > 1 else None
     limit = np.zeros(2) if found is None else np.hypot(  # of f, which counts 4 - 1 times, and of b
         run.error_estimate, found.bias_errors.ravel() @ np.abs(along) / n)
-    times = np.array([4, 4, 2, 2])
+    times = np.array([of_means, of_means, 2, 2])
     errors = np.sqrt((times * away[1][1]) ** 2 + away[0][1] ** 2 + np.concatenate([limit, own]) ** 2)
     return (times * away[1][0] - away[0][0]) / errors
 

@@ -138,8 +138,9 @@ class Fluctuations(Short):
     def require_linear(self, what: str) -> None:
         """Raise ``ValueError`` for what is known of linear blocks only."""
         if self.net is not None:
-            raise NotCovered(f"fluctuations: {what} of {self.net!r} asked for; expected linear networks of one "
-                             "matrix a block; of others the covariance is known, run.fluctuations.covariance")
+            raise NotCovered(f"fluctuations: {what} of {self.net!r} at depth=tp.oo asked for; expected linear networks "
+                             "of one matrix a block; of others the covariance is known there, "
+                             "run.fluctuations.covariance, and biases of smooth ones at a finite depth are sampled")
 
     @cached_property
     def _covariance(self) -> Known:
