@@ -317,10 +317,9 @@ class Run:
         if self._samples_fluctuations:
             return SampledFluctuations(self.problem)
         if not self.exact:
-            raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected the exact methods at "
-                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation', or at a finite depth a run "
-                             "of infinite width of smooth functions by a tp.SGD, or with zero_readout=True by a "
-                             "tp.NormalizedSGD or tp.Muon, whose fluctuations are sampled")
+            raise NotCovered(f"fluctuations: got a run by method={self.method!r}; expected an exact method at "
+                             "width=tp.oo, or smooth functions at a finite depth, by a tp.SGD, or with zero_readout by "
+                             "a tp.NormalizedSGD or tp.Muon")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         net.require_one_visit("fluctuations are known")
         net.require_first_outputs("fluctuations are known")
