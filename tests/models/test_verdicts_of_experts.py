@@ -159,7 +159,8 @@ def test_gates_of_a_growing_number_are_counted_as_they_are() -> None:
 def test_choices_and_many_experts_are_refused() -> None:
     with pytest.raises(tp.NotCovered, match="experts: got MoE.* has a choice in it"):
         tp.classify(1, 0, tp.ResNet("tanh", tp.MoE(4, active=2), norm="rms"))
-    with pytest.raises(tp.NotCovered, match="24 matrices and transposes given that multiply vectors; expected at most 22"):
+    with pytest.raises(tp.NotCovered, match="24 matrices and transposes given that multiply vectors; expected at most "
+                                            "22"):
         tp.classify(1, 0, net(experts=6))
 
 
