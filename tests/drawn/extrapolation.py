@@ -58,6 +58,11 @@ def vanishes(sizes: np.ndarray) -> bool:
     return bool(abs(sizes[-1]) < 1e-10 or local[-1] < -STEEP and local[-1] < local[-2])
 
 
+def falls(sizes: np.ndarray) -> bool:
+    """Is every size at doubled depths smaller than the one before, by L^-0.1 at least?"""
+    return bool(np.all(np.isfinite(sizes)) and np.all(np.diff(np.log2(sizes)) < -STEEP))
+
+
 def explodes(sizes: np.ndarray) -> bool:
     """Do sizes at doubled depths, shape (depths,), grow faster than powers of the depth? They may overflow."""
     if not np.all(np.isfinite(sizes)):

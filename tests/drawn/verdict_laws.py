@@ -25,7 +25,7 @@ from tpcalc.programs.language import LossDerivative, MatVec, Member, Vector
 from tpcalc.programs.program import Program
 from .deep_blocks import drawn_net
 from .drawn_programs import Recipe, with_numbers
-from .extrapolation import explodes, powers_of_corrections, slope, vanishes
+from .extrapolation import explodes, falls, powers_of_corrections, slope, vanishes
 from .refusals import Refused, refused_or
 from drawn.rewriting import with_named_products
 from .rolled import MOST_KETS, read_rolled
@@ -155,6 +155,9 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Value, Value], is_
         if derived in (sp.oo, -sp.oo) or not np.all(np.isfinite(sizes)) or not np.all(sizes > 0):
             doubled = sizes[::2]
             if derived is not sp.oo and not np.any(sizes) and _is_bound(verdict, name):
+                continue
+            if derived is -sp.oo and not vanishes(doubled) and falls(doubled):
+                unresolved.append(name)  # exp(-L^(1/4)) is not told from a power that falls beside it
                 continue
             assert explodes(doubled) if derived is sp.oo else derived is -sp.oo and vanishes(doubled), message
             continue

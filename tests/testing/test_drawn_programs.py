@@ -19,7 +19,7 @@ from drawn import drawn_programs as dp
 from drawn.drawn_programs import deep_program
 from drawn.rolled import read_rolled
 from drawn.rewriting import renamed, with_named_products
-from drawn.extrapolation import converges, explodes, extrapolate, slope, vanishes
+from drawn.extrapolation import converges, explodes, extrapolate, falls, slope, vanishes
 from drawn.layer_sweep import LayerSweep, Line, Term
 from drawn.refusals import Refused, refused_or
 
@@ -190,6 +190,7 @@ def test_extrapolation_and_slopes() -> None:
 
 def test_what_is_faster_than_powers_is_seen() -> None:
     size = 2.0 ** np.arange(4, 9)
+    assert falls(np.array([8, 4, 3, 2.7])) and not falls(np.array([8, 4, 3, 3])) and not falls(size)
     assert explodes(np.exp(size**0.25 / 2)) and explodes(np.array([1, np.inf])) and not explodes(size**2)
     assert vanishes(np.exp(-size**0.25 / 2)) and vanishes(np.zeros(3)) and not vanishes(size**-2.0)
     assert not explodes(np.exp(-size)) and not vanishes(np.exp(size)) and not vanishes(2 + size**-1.0)
