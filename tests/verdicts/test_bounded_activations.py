@@ -78,6 +78,17 @@ def first_changes(net: tp.ResNet, alpha: sp.Expr, gamma: sp.Expr, depths: np.nda
                          .outputs.ravel()[1]) for n in depths])
 
 
+def test_the_sign_of_what_one_matrix_draws_has_no_mean_with_what_another_drew() -> None:
+    """Of tanh of two matrices, whose first one sees L^(1/4) times what the second one's transpose draws: its value in
+    training is the sign of that, and not what it was, so that f changes by less than L^0: by L^(-1/4) times logarithms."""
+    point, net, depths = (5 * QUARTER, -QUARTER), tp.ResNet("tanh", "mlp"), DEPTHS // 4
+    found = tp.classify(*point, net)
+    assert found.nontrivial is None and "change of f" in found.bounds and found.name == "undecided"
+    slopes = np.diff(np.log(first_changes(net, *point, depths))) / np.diff(np.log(depths))
+    assert np.all(slopes < -0.08) and slopes[1] < slopes[0]
+    assert tp.classify(1, -QUARTER, tp.ResNet("tanh")).nontrivial  # the sign of a gradient has one with the readout
+
+
 def beside(b: Branch) -> sp.Expr:
     """A linear matrix beside a bounded function."""
     return MatVec(b.weights("W1"), b.x) + b.let("z", b.phi(b.let("h", MatVec(b.weights("W2"), b.x))))

@@ -17,8 +17,8 @@ import sympy as sp
 from ..orders.affine import Affine
 from . import parts
 from .forms import Form, Forms, Part, joined, product_of_forms, raised, to_power, value_of
-from .parts import (KET, LARGE, MEAN, READOUT_BIT, Bend, Label, Parts, Unknown, exponent_of, fresh_in, possible,
-                    random_in, sure_of)
+from .parts import (KET, LARGE, MEAN, READOUT_BIT, Bend, Label, Parts, Unknown, exponent_of, fresh_in, label_of,
+                    possible, random_in, sure_of)
 
 T = TypeVar("T")
 N = TypeVar("N", bound="GraphNode")
@@ -243,33 +243,43 @@ class OnLeading(GraphNode):
 
 @dataclass(eq=False)
 class Capped(GraphNode):
-    """What a bounded function adds to its value on the leading part: of order one where it is saturated, and random in
-    all that its argument is random in; has_limits: far out it goes to numbers, not both 0; else this is a bound alone.
+    """What a bounded function is, and what it adds to what it is on the leading part: of order one where it is
+    saturated.
+
+    The nodes: the function of the leading part, none of what is added; what would be added; two of which the larger is
+    what the function then sees. It is as random for sure as all that is largest there, and what else may be random in
+    it makes no more than a bound of a mean: the sign of what one layer draws has no mean with what another one drew.
+    has_limits: far out it goes to numbers, not both 0; else all of it is a bound alone; is_change: it is a change, from
+    which goes what the function was before.
     """
 
     bend: Bend = Bend(0, "", 0)
     has_limits: bool = True
+    is_change: bool = False
 
     def value(self, at: Point, kids: Sequence[Parts]) -> Parts:
-        if not kids[0] or not at.saturates(self.bend, kids[0]):
-            return kids[0]
-        return {self.label(kids[1:]): self.cap}
+        if not kids[1] or not at.saturates(self.bend, kids[1]):
+            return parts.union(kids[:2])
+        return parts.union([{label: value} for label, value in self.saturated(kids)])
 
     def forms(self, at: Linear, kids: Sequence[Forms]) -> Forms:
-        if not kids[0] or not at.point.saturates(self.bend, {}):
-            return kids[0]
-        return {self.label(kids[1:]): {None: self.cap}}
+        if not kids[1] or not at.point.saturates(self.bend, {}):
+            return joined((label, form) for kid in kids[:2] for label, form in kid.items())
+        known = [{label: value for label, form in kid.items() if (value := value_of(form, at.current)) is not None}
+                 for kid in kids]
+        return joined((label, {None: value}) for label, value in self.saturated(known))
 
-    @property
-    def cap(self) -> int:
-        return 0 if self.has_limits else -1
-
-    def label(self, arguments: Sequence[Iterable[Label]]) -> Label:
-        sources = self.bend.sources
-        for argument in arguments:
-            for label in argument:
-                sources |= possible(label)
-        return sources
+    def saturated(self, kids: Sequence[Parts]) -> list[tuple[Label, int]]:
+        seen = parts.union(kids[2:])
+        largest = max(map(exponent_of, seen.values()), default=0)
+        sources, sure = self.bend.sources, ~0
+        for label, value in seen.items():
+            sources |= possible(label)
+            if exponent_of(value) == largest:
+                sure &= sure_of(label)
+        cap = 0 if self.has_limits else -1
+        before = [(label_of(0, self.bend.sources), cap)] if self.is_change and self.bend.sources else []
+        return [(label_of(0, sources), -1), (label_of(sure & sources, sources), cap), *before]
 
 
 @dataclass(eq=False)
