@@ -80,7 +80,7 @@ def first_changes(net: tp.ResNet, alpha: sp.Expr, gamma: sp.Expr, depths: np.nda
 
 def test_the_sign_of_what_one_matrix_draws_has_no_mean_with_what_another_drew() -> None:
     """Of tanh of two matrices, whose first one sees L^(1/4) times what the second one's transpose draws: its value in
-    training is the sign of that, and not what it was, so that f changes by less than L^0: by L^(-1/4) times logarithms."""
+    training is the sign of that, and not what it was, so that f changes by less than L^0."""
     point, net, depths = (5 * QUARTER, -QUARTER), tp.ResNet("tanh", "mlp"), DEPTHS // 4
     found = tp.classify(*point, net)
     assert found.nontrivial is None and "change of f" in found.bounds and found.name == "undecided"
