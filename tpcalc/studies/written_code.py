@@ -122,12 +122,19 @@ def _function(value: FunctionType, seen: Seen) -> Value:
 
 @written.register(type)
 def _class(value: type, seen: Seen) -> Value:
-    if id(value) in seen or seen and _is_installed(value):
+    if id(value) in seen or _is_installed(value):
         return _name(value)
     seen.add(id(value))
     held = [[name, written(one, seen)] for name, one in sorted(vars(value).items())
-            if isinstance(one, (FunctionType, type, int, float, str, tuple)) and name not in HIDDEN]
+            if isinstance(one, (FunctionType, type, int, float, str, tuple)) and name not in HIDDEN
+            and not _is_inherited(value, name, one)]
     return [held, _all(value.__bases__, seen)]
+
+
+def _is_inherited(kind: type, name: str, one: Value) -> bool:
+    """Is it what a base has, wrapped? PyTorch's optimizers write that into their class when the first one is made."""
+    return any(inspect.unwrap(one) is inspect.unwrap(getattr(base, name, None)) for base in kind.__bases__
+               if callable(one))
 
 
 def _all(values: Sequence[Value], seen: Seen) -> list[Value]:

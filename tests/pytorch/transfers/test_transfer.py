@@ -15,6 +15,7 @@ tpt = pytest.importorskip("tpcalc.torch")
 
 from support.torch_transfers import (  # noqa: E402
     Net, Sum, make_net, make_noisy, make_normed, make_sum, normal, ones, product, small, square)
+from tpcalc.studies.written_code import code_of  # noqa: E402
 
 
 def by_hand(**options: Any) -> Any:
@@ -120,6 +121,20 @@ def test_an_executor_changes_nothing(pool: str, make: Any) -> None:
     with ThreadPoolExecutor(4) if pool == "threads" else ProcessPoolExecutor(2) as executor:
         spread = tpt.transfer(*asked, seeds=2, executor=executor, progress=lambda *at: told.append(at))
     assert np.array_equal(alone.losses, spread.losses) and told[-1] == (12, 12)
+
+
+class Nadam(torch.optim.NAdam):
+    """Has the step of its base."""
+
+
+@pytest.mark.parametrize("kind", [torch.optim.RAdam, Nadam], ids=lambda kind: kind.__name__)
+def test_optimizers_are_the_same_before_and_after_the_first_one_is_made(kind: Any) -> None:
+    """A process may have made one, and another one may not."""
+    before = code_of(kind)
+    held = set(vars(kind))
+    kind([torch.nn.Parameter(torch.zeros(1))])
+    assert set(vars(kind)) != held or kind is not Nadam
+    assert code_of(kind) == before
 
 
 @pytest.mark.slow
