@@ -133,8 +133,8 @@ def _class(value: type, seen: Seen) -> Value:
 
 def _is_inherited(kind: type, name: str, one: Value) -> bool:
     """Is it what a base has, wrapped? PyTorch's optimizers write that into their class when the first one is made."""
-    return any(inspect.unwrap(one) is inspect.unwrap(getattr(base, name, None)) for base in kind.__bases__
-               if callable(one))
+    inherited = (getattr(base, name, None) for base in kind.__bases__)
+    return callable(one) and any(callable(its) and inspect.unwrap(one) is inspect.unwrap(its) for its in inherited)
 
 
 def _all(values: Sequence[Value], seen: Seen) -> list[Value]:
