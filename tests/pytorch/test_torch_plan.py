@@ -135,3 +135,27 @@ def test_a_compiled_model_has_the_same_groups() -> None:
     model = models.ResMLP(depth=4)
     wrapped = torch.nn.ModuleDict({"_orig_mod": model})  # the names that torch.compile gives
     assert [g["lr"] for g in plan.groups(wrapped, 1e-3)] == [g["lr"] for g in plan.groups(model, 1e-3)]
+
+
+class Residual(torch.nn.Module):
+    """Two branches of two matrices, with hidden coordinates of their own."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.embedding, self.readout = torch.nn.Linear(2, 8), torch.nn.Linear(8, 1)
+        self.layers = torch.nn.ModuleList(torch.nn.Sequential(
+            torch.nn.LayerNorm(8), torch.nn.Linear(8, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 8))
+            for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        x = self.embedding(x)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.readout(x)
+
+
+def test_a_matrix_into_what_alone_grows_mixes_no_positions() -> None:
+    """Hidden coordinates of branches grow, the stream stays."""
+    plan = tpt.plan(Residual(8), Residual(32), batch=torch.randn(4, 2))
+    roles = {entry.parameter.pattern: entry.parameter.role for entry in plan.entries}
+    assert roles["layers.*.1.weight"] == "hidden" and roles["layers.*.3.weight"] == "branch output"

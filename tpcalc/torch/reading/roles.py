@@ -216,7 +216,7 @@ class RoleFinder:
             return "branch output", ""
         if not grows_out and SMALLER * min(shape) <= max(shape) and self._chooses(use):
             return "router", ""
-        return ("token mixing" if self.widens and not grows_in else "hidden"), ""
+        return ("token mixing" if self.widens and not (grows_in or grows_out) else "hidden"), ""
 
     def _is_vocabulary(self, name: str, use: Use) -> bool:
         """Is a product behind the stream what the model returns, of a size that grows by itself?"""
