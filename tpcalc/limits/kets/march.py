@@ -109,8 +109,10 @@ class March(StepwiseSolution):
                              np.max(np.abs(self.brackets[which, after, t] - old[1])))
                 if not np.isfinite(change):
                     step = t // self.size
+                    unknown = ", or have variances there that means of the activation are not known at"
                     raise Divergence(f"the equations of the limit blow up at step {step}, layer time "
-                                     f"{self.mesh[k]:.2g}, as far as {self.N} cells of it resolve them", step=step)
+                                     f"{self.mesh[k]:.2g}, as far as {self.N} cells of it resolve them"
+                                     f"{unknown * bool(np.isnan(change))}", step=step)
                 if change <= SETTLED * max(1.0, float(np.max(np.abs(old[0])))):
                     break
 
