@@ -120,7 +120,8 @@ def commands_of_printers() -> set[str]:
 
 
 ARGUMENTS = {"frac": "{a}{b}", "tfrac": "{a}{b}", "left": r"( a \right)", "right": None, "end": None, "middle": None,
-             "begin": r"{aligned} a \end{aligned}"}
+             "begin": r"{aligned} a \end{aligned}",
+             "begingroup": None, "endgroup": None, "allowdisplaybreaks": None}  # around the displays of a fragment
 
 
 def test_every_command_of_the_printers_has_mathml() -> None:

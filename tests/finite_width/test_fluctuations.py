@@ -184,7 +184,6 @@ def test_covariance_and_bias_share_what_they_are_made_of(depth: int, kept: bool,
 
 REFUSED = {
     "real networks": (NET, OPT, {"depth": 2, "width": 8}, "method='dense'"),
-    "particles": (tp.ResNet("tanh"), OPT, {"depth": 2, "samples": 64, "batches": 2}, "the covariance is known"),
     "nonlinear blocks": (tp.ResNet("tanh"), OPT, {"depth": tp.oo}, "linear networks"),
 }
 

@@ -16,9 +16,11 @@ from tpcalc.interpreters.program_coefficients import KETS, read_program_coeffici
 from tpcalc.interpreters.registry import Registry, UnhandledNode
 from tpcalc.interpreters.vectors import VECTORS, run_program
 from tpcalc.optimizers.spectral import Spectral
+from tpcalc.programs.by_position import TableValues
 from tpcalc.programs.language import Family, Matrix, Member, Mean, OfOuters, Real, Vector
 from tpcalc.programs.program import Assign, Program
 
+PARTS = (Member, OfOuters, Real, Spectral, TableValues)  # of nodes, or what several have in common
 WRITTEN = ("tpcalc.programs", "tpcalc.optimizers", "tpcalc.models", "tpcalc.training")
 REGISTRIES = (KETS, VECTORS, CONDITIONED, PARTICLES)
 A, B = (Family(Vector, name)() for name in "ab")
@@ -34,7 +36,7 @@ def language_nodes() -> list[type]:
     while todo:
         for node_type in todo.pop().__subclasses__():
             todo.append(node_type)
-            if str(node_type.__module__).startswith(WRITTEN) and node_type not in (Member, OfOuters, Real, Spectral):
+            if str(node_type.__module__).startswith(WRITTEN) and node_type not in PARTS:
                 found.append(node_type)
     return sorted(set(found), key=lambda c: c.__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from pydoc_data.topics import topics
 from typing import Any
 
@@ -118,14 +118,7 @@ def test_more_digits_than_there_are_are_refused(given: tuple, said: str) -> None
 
 
 def test_digits_name_the_extra_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without_sklearn(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_sklearn)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(tp.MissingExtra, match=r"scikit-learn.*pip install 'tpcalc\[report\]'"):
         tp.tasks.digits()
 

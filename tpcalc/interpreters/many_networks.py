@@ -89,8 +89,8 @@ class ManyNetworks(DrawnProducts):
         return np.asarray(reduce(np.add, (c * vector for c, vector in terms)))
 
     def new_part(self, rest: np.ndarray, vector: np.ndarray) -> tuple[Number, np.ndarray] | None:
-        """Of the sign that it has by the first weights, so that it does not turn where it passes through 0; in a
-        network with nothing new it is 0."""
+        """What is new, with the sign that it has by the first weights, so that it does not turn where it passes through
+        0; in a network with nothing new it is 0."""
         square, whole = self.against(rest, rest).value, self.against(vector, vector).value
         there = square > NOTHING * whole
         if not np.any(there):
@@ -112,7 +112,7 @@ class ManyNetworks(DrawnProducts):
         return np.broadcast_to(self.function(node, values), self.shape)
 
     def function(self, node: sp.Expr, values: Mapping[sp.Expr, Value]) -> np.ndarray:
-        """Of numbers and vectors."""
+        """A function of numbers and vectors."""
         names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(values)}
         function = numpy_function(with_leaves(node, names), tuple(names.values()))
         return np.asarray(function(*map(values_of, values.values())), dtype=np.float64)
@@ -151,7 +151,7 @@ def _spectral(run: ManyNetworks, node: Spectral) -> MatrixOperator:
     roots = np.sqrt(run.weights)
 
     def outers(matrix: sp.Expr) -> list[Outers]:
-        """Of every network."""
+        """The outer products of every network."""
         terms = [(np.broadcast_to(values_of(c), (len(roots), 1)), roots * u, roots * v)
                  for c, u, v in run.value(matrix).outers]
         return [[(float(c[k, 0]), u[k], v[k]) for c, u, v in terms] for k in range(len(roots))]

@@ -147,9 +147,8 @@ class Transformer(Residual):
         if self.tied and self.zero_readout:
             raise ValueError("zero_readout: got True with tied=True, whose first outputs are the inputs and not a "
                              "fluctuation; expected False")
-        for table in [one.table for one in self._written.attention if one.table is not None] if isinstance(
-                self.attention, (str, ParallelBlock)) else []:
-            if table.values.shape[1] != self.positions:
+        for table in (one.table for one in self._written.attention):
+            if table is not None and table.values.shape[1] != self.positions:
                 raise ValueError(f"score_table: got one for {table.values.shape[1]} positions in a network of "
                                  f"{self.positions}; expected as many")
 
