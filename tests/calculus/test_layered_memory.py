@@ -90,6 +90,7 @@ def test_random_layered_optimizers(program: Program) -> None:
         assert check.cases and check.difference < 1e-12, (str(check.step), check.problem)
 
 
+@pytest.mark.nightly
 def test_numba_compiles_a_memory_with_layers() -> None:
     for name in ("half heavy ball, half decaying SGD",):
         exact = exact_outputs(PROGRAMS[name], 4)

@@ -35,8 +35,9 @@ def with_gate_a_half(shared: int) -> tp.ResNet:
 
 @pytest.mark.parametrize("one, known", [
     (net(), tp.ResNet("tanh", "mlp", norm="rms", mlp_ratio=2)),
-    (net(3), tp.ResNet("tanh", "mlp", norm="rms", mlp_ratio=3)),
-    (net(gate="sigmoid"), with_gate_a_half(0)), (net(gate="sigmoid", shared=1), with_gate_a_half(1))],
+    pytest.param(net(3), tp.ResNet("tanh", "mlp", norm="rms", mlp_ratio=3), marks=pytest.mark.nightly),
+    pytest.param(net(gate="sigmoid"), with_gate_a_half(0), marks=pytest.mark.nightly),
+    (net(gate="sigmoid", shared=1), with_gate_a_half(1))],
     ids=["softmax", "three", "sigmoid", "shared"])
 def test_at_depth_mup_gates_stay_so_that_limits_are_exact_elsewhere(one: tp.ResNet, known: tp.ResNet) -> None:
     """Routers move logits by 1/L there, and not at all by a softmax: what is left closes on kernels."""
@@ -53,6 +54,7 @@ def routers_at(gamma: sp.Expr) -> tp.Parametrization:
                                      **dict.fromkeys(one.vectors_of_block, gamma)})
 
 
+@pytest.mark.nightly
 def test_routers_may_have_exponents_of_their_own() -> None:
     """As fast as gradients of what experts learn are slow, gates move; faster, and there is no limit."""
     one, task = net(gate="sigmoid"), tp.Task([1, 0.8, 0.9, 0.7], [1, 1.2, 1.5, 0.9])
