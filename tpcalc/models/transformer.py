@@ -147,8 +147,9 @@ class Transformer(Residual):
         if self.tied and self.zero_readout:
             raise ValueError("zero_readout: got True with tied=True, whose first outputs are the inputs and not a "
                              "fluctuation; expected False")
+        own = not isinstance(self.attention, (str, ParallelBlock))  # which says itself which positions a table knows
         for table in (one.table for one in self._written.attention):
-            if table is not None and table.values.shape[1] != self.positions:
+            if table is not None and table.values.shape[1] != self.positions and not own:
                 raise ValueError(f"score_table: got one for {table.values.shape[1]} positions in a network of "
                                  f"{self.positions}; expected as many")
 
