@@ -192,10 +192,14 @@ def test_parallel_blocks_as_people_write_them() -> None:
     transformers = pytest.importorskip("transformers")
     options = dict(vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
                    pad_token_id=0, bos_token_id=1, eos_token_id=2)
-    for name, mlp, of_own in (("GPTNeoX", "mlp", True), ("Cohere", "glu", False), ("Phi", "mlp", False)):
+    for name, mlp, of_own, turned in (("GPTNeoX", "mlp", True, 1), ("Cohere", "glu", False, 4),
+                                      ("Phi", "mlp", False, 2)):  # pairs of eight coordinates, a part in NeoX and Phi
         config = getattr(transformers, f"{name}Config")(**options)
         found = tpt.read(lambda: getattr(transformers, f"{name}ForCausalLM")(config), {}).to_network()
-        assert found.network.attention == ParallelBlock(softmax_attention(8, sp.Rational(1, 2)), mlp, 2)
+        block = found.network.attention
+        assert np.count_nonzero(block.attention.angles) == turned
+        assert replace(block, attention=replace(block.attention, angles=())) == ParallelBlock(
+            softmax_attention(8, sp.Rational(1, 2)), mlp, 2)
         assert found.network.norm == "layer" and found.network.gains
         assert any("gain of a norm beside" in one for one in found.left_out) == of_own
 
