@@ -204,7 +204,7 @@ class Functions:
         inner = self.expressions.summed(argument.expression, self.expressions.moved)
         linear = self.graph.times(self._value(scalar_function(form).derivative.expression, argument), inner)
         return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, self.graph.nothing,
-                            linear, inner)
+                            linear, self.graph.union([argument.node, inner]))
 
     def derivative(self, function: sp.Expr, base: BaseQuantity) -> GraphNode:
         """A function's derivative in a base ket."""
@@ -245,16 +245,17 @@ class Functions:
         name = str(form.subs(H, argument.expression))
         if rest is not self.graph.nothing:
             self.rests[argument.step, name] = self.expressions.size(rest), scalar_function(form).parity
-        return self._capped(form, name, argument, first, self.graph.union(found), rest)
+        return self._capped(form, name, argument, first, self.graph.union(found), argument.node)
 
     def _capped(self, form: sp.Expr, name: str, argument: Argument, first: GraphNode, linear: GraphNode,
-                inner: GraphNode) -> GraphNode:
-        """A function and what it adds to its value on the leading part, of order one at most where it is bounded."""
+                seen: GraphNode) -> GraphNode:
+        """A function and what it adds to its value on the leading part, of order one at most where it is bounded; seen:
+        what it acts on then."""
         if scalar_function(form).growth or linear is self.graph.nothing:
             return self.graph.union([first, linear])
         bend = Bend(argument.step, name, argument.sources)
         self.bends[bend] = self.expressions.size(linear)
-        return self.graph.node(Capped, first, linear, self._rest(argument), inner, bend=bend,
+        return self.graph.node(Capped, first, linear, seen, bend=bend,
                                has_limits=scalar_function(form).has_limits, is_change=first is self.graph.nothing)
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> GraphNode:

@@ -246,9 +246,9 @@ class Capped(GraphNode):
     """What a bounded function is, and what it adds to what it is on the leading part: of order one where it is
     saturated.
 
-    The nodes: the function of the leading part, none of what is added; what would be added; two of which the larger is
-    what the function then sees. It is as random for sure as all that is largest there, and what else may be random in
-    it makes no more than a bound of a mean: the sign of what one layer draws has no mean with what another one drew.
+    The nodes: the function of the leading part, none of a change; what would be added; what the function acts on then.
+    It is as random for sure as all that is largest there, and what else may be random in it makes no more than a bound
+    of a mean: the sign of what one matrix draws has no mean with what another one drew.
     has_limits: far out it goes to numbers, not both 0; else all of it is a bound alone; is_change: it is a change, from
     which goes what the function was before.
     """
@@ -270,7 +270,7 @@ class Capped(GraphNode):
         return joined((label, {None: value}) for label, value in self.saturated(known))
 
     def saturated(self, kids: Sequence[Parts]) -> list[tuple[Label, int]]:
-        seen = parts.union(kids[2:])
+        seen = kids[2]
         largest = max(map(exponent_of, seen.values()), default=0)
         sources, sure = self.bend.sources, ~0
         for label, value in seen.items():
