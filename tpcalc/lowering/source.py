@@ -15,11 +15,9 @@ from ..optimizers.spectral import Spectral
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
 from .code_lines import Value
-from .expressions import EntryTerms, written_terms
-from .expressions import Writer
+from .expressions import EntryTerms, Writer, matrix_terms, simple_products, written_terms
 from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, distributed, find_axes
-from .expressions import matrix_terms, simple_products
 
 OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "head_table", "head_turn", "inner", "mean", "total",
               "permuted", "quantile", "reshaped", "stacked", "finite")

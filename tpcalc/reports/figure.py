@@ -11,9 +11,8 @@ from .. import _checks
 from ..figures.figure import Drawing, Figure, Sizes, figure_of, figures
 from ..figures.images import DIGITS, labeled_images
 from ..figures.panels import write_picture
-from .progress import bar
+from .progress import bar, workers
 from .store import print_json, write_json
-from .progress import workers
 
 FORMATS = {"svg": "Date", "pdf": "CreationDate"}
 TRAININGS = "trainings"  # the folder of what is finished, so that a stopped figure goes on

@@ -14,14 +14,12 @@ from .. import _checks
 from .._files import write_text
 from ..ledger import Entry, Ledger, check, closure, dot, entries
 from ..ledger.document import ledger_latex
-from ..ledger.table import table_of_counts
 from ..ledger.record import ReadEntry, counts_of_read, read_ledger, read_record, write_record
-from ..ledger.table import data, ledger_table
+from ..ledger.table import data, ledger_table, table_of_counts
 from .failures import CompileError
 from .pages.latex import compile_pdf, find_tex
-from .progress import bar
+from .progress import bar, workers
 from .store import write_json
-from .progress import workers
 
 
 def prove_command(args: argparse.Namespace) -> int:

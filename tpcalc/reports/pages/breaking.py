@@ -112,7 +112,10 @@ def _signed(row: str, limit: float) -> list[tuple[str, str]]:
                 (_, first), *rest = _signed(opened, limit)
                 found += [(separator, first), *rest]
             else:
-                for factor in (factors := _factors(piece) if len(_factors(piece)) > 1 else _fractions(piece)):
+                factors = _factors(piece)
+                if len(factors) < 2:
+                    factors = _fractions(piece)
+                for factor in factors:
                     (_, first), *rest = _signed(factor, limit) if len(factors) > 1 else [("", factor)]
                     found += [(separator, first), *rest]
                     separator = PRODUCT

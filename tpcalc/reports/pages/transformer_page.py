@@ -13,9 +13,8 @@ from ...ledger.citations import NONLINEAR
 from .document import (Block, Code, DisplayedFormula, Document, DocumentTable, DrawnFigure, Paragraph, Plain, Section,
                        TableColumn)
 from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, loss_ranges, of_steps, power_of_two_ticks
-from .tables import math_number, with_uncertainty
 from .results import FinishedStages, failed, missing_stage, of_stage, references, reproduce
-from .tables import flag_cell
+from .tables import flag_cell, math_number, with_uncertainty
 from ..transformer_options import TransformerOptions
 from ..transformer_stages import BestRates, AttentionTraining, RealTransformers, Written
 
