@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -65,6 +66,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
     squares = np.random.default_rng(0).standard_normal((DRAWS, size)) ** 2 @ variances / size
     low, high = np.sqrt(band_of(squares))
     predicted = float(np.sqrt(np.trace(covariance) / size))
+    at_width = cache(exact.at_width)  # which may draw networks
     rows, errors, curves = [], [], []
     for width in widths:
         each, losses = [], []
@@ -74,8 +76,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
             losses.append(real.losses.tolist())
             advance()
         if width in (widths[0], widths[-1]):
-            drawn = np.array([task.losses(one) for one in gaussian_outputs(exact.at_width(width).mean,
-                                                                           covariance / width)])
+            drawn = np.array([task.losses(one) for one in gaussian_outputs(at_width(width).mean, covariance / width)])
             ends = band_of(drawn)
             curves.append({"width": width, "losses": losses, "mean": drawn.mean(axis=0).tolist(),
                            "low": ends[0].tolist(), "high": ends[1].tolist()})
@@ -85,7 +86,7 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
                      "measured": float(np.sqrt(np.mean(values**2))),
                      "inside": float(np.mean((values >= low / root) & (values <= high / root)))})
         errors.append(each)
-    return Band(words, rows, errors, exact.at_width(min(widths)).warning or "", curves)
+    return Band(words, rows, errors, at_width(min(widths)).warning or "", curves)
 
 
 def band_or_reason(setup: Setup, depth: int, widths: Sequence[int], seeds: range, advance: Callable[[], None]
