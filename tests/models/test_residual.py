@@ -27,14 +27,15 @@ skips = st.one_of(
     st.just({"hyper": ((0.7, 0.3), ((1, 0.2), (-0.1, 0.9)), (1, 0.5))}))
 trainings = st.fixed_dictionaries({
     "ends": st.booleans(), "decay": st.sampled_from([0.0, 0.1]), "sign": st.booleans(),
-    "branch": st.sampled_from([1.0, -0.7])})
+    "branch": st.sampled_from([1.0, -0.7]), "biases": st.booleans()})
 
 
-def held(is_transformer: bool, norm: dict, skip: dict, ends: bool, decay: float, sign: bool, branch: float) -> None:
+def held(is_transformer: bool, norm: dict, skip: dict, ends: bool, decay: float, sign: bool, branch: float,
+         biases: bool) -> None:
     """Outputs over the steps of real networks, beside those of plain arrays that start with their weights."""
     rng = np.random.default_rng(0)
     scale = tp.DepthScaling(0.7, 0.4, branch=branch)
-    options = {**norm, "skip": tp.HyperConnections(*skip["hyper"]) if "hyper" in skip else tp.Skip(
+    options = {**norm, "biases": biases, "skip": tp.HyperConnections(*skip["hyper"]) if "hyper" in skip else tp.Skip(
         KEEPS[skip["keep"]][0], skip["inject"], skip["learned"]), "train_embedding_readout": ends}
     if is_transformer:
         net: tp.Transformer | tp.ResNet = tp.Transformer(head_dim=2, positions=2, **{"norm": None, **options})
@@ -53,10 +54,11 @@ def held(is_transformer: bool, norm: dict, skip: dict, ends: bool, decay: float,
         eps=branch * DEPTH**-0.7, phi="gelu" if is_transformer else "tanh", head_dim=2 if is_transformer else None,
         norm=norm.get("norm"), norm_position=norm.get("norm_position", "pre"), gains=norm.get("gains", False),
         norm_scale=(lambda k: k**-0.5) if "norm_scale" in norm else lambda k: 1.0, hyper=skip.get("hyper"),
-        keep=KEEPS[skip.get("keep", "1")][1], inject=skip.get("inject", 0.0), learned=skip.get("learned", False))
+        keep=KEEPS[skip.get("keep", "1")][1], inject=skip.get("inject", 0.0), learned=skip.get("learned", False),
+        biases=biases)
     weights = {**{name: value for name, value in start.items() if name.startswith("W")},
                **{name: start[name].reshape(-1, WIDTH).T for name in ("U", "nV")},
-               **{name: np.ones((DEPTH, WIDTH)) for name, _ in plain.vectors}}
+               **{name: np.full((DEPTH, WIDTH), float(name[0] != "b")) for name, _ in plain.vectors}}
     weights["nV"] = weights["nV"].ravel()
     found = plain.trained(weights, inputs, targets, rate, DEPTH**-0.4, decay, ends, sign)
     assert np.abs(run.outputs.reshape(found.shape) - found).max() < 1e-9

@@ -11,6 +11,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.errors import NotCovered
+from tpcalc.interpreters.training import _program
+from tpcalc.programs.blocks import STARTS
 from tpcalc.theory import ParallelBlock, alibi, softmax_attention
 
 torch = pytest.importorskip("torch")
@@ -78,6 +80,41 @@ SAME |= {
                   tp.Transformer(**beside("mlp"), phi="tanh", skip=tp.Skip(keep=0.9)))}
 
 
+BIASED = {
+    "mlp": (Options(phi=torch.tanh, m=0.5, biases="ud"), tp.ResNet("tanh", "mlp", biases=True)),
+    "wide": (Options(phi=torch.relu, ratio=3, biases="u"), tp.ResNet("relu", "mlp", mlp_ratio=3, biases=["W1"])),
+    "wide end": (Options(ratio=2, biases="d"), tp.ResNet("gelu", "mlp", mlp_ratio=2, biases=["W2"])),
+    "three": (Options(phi=torch.tanh, mlp="deep", biases="md"),
+              tp.ResNet("tanh", "mlp", matrices=3, biases=["W2", "W3"])),
+    "activation first": (Options(phi=torch.tanh, mlp="pre", norm="layer", gains=True, biases="dn"),
+                         tp.ResNet("tanh", "pre_nonlin", norm="layer", gains=True, biases=True)),
+    "glu": (Options(mlp="glu", phi=F.silu, ratio=2, norm="rms", biases="wn"),
+            tp.ResNet(block="swiglu", norm="rms", mlp_ratio=2, biases=["W2", "norm"])),
+    "post": (Options(phi=torch.tanh, norm="layer", position="post", gains=True, biases="udn"),
+             tp.ResNet("tanh", "mlp", norm="layer", norm_position="post", gains=True, biases=True)),
+    "output": (Options(norm="rms", position="output", m=0.5, biases="un"),
+               tp.ResNet("gelu", "mlp", norm="rms", norm_position="output", biases=["W1", "norm"])),
+    "gpt": (Options(heads=2, keys=2, fused=True, norm="layer", ratio=2, gains=True, biases="qkvoudn"),
+            tp.Transformer(heads=2, head_dim=6, positions=4, norm="layer", gains=True, mlp_ratio=2, biases=True)),
+    "qwen": (Options(heads=2, keys=1, norm="rms", mlp="glu", phi=F.silu, gains=True, m=0.25, biases="qkv",
+                     rotated="half"),
+             tp.Transformer(heads=2, head_dim=6, positions=4, mlp="swiglu", queries_per_key=2, gains=True,
+                            rotation=100.0, biases=["Wq", "Wk", "Wv"])),
+    "encoder": (Options(heads=3, keys=3, causal=False, norm="layer", position="post", phi=torch.relu, biases="qkvoudn",
+                        gains=True),
+                tp.Transformer(heads=3, head_dim=4, positions=4, norm="layer", norm_position="post", causal=False,
+                               phi="relu", gains=True, biases=True)),
+    "qk norm": (Options(heads=2, keys=1, norm="rms", position="sandwich", qk_norm=True, scale=1 / 6, mlp="",
+                        biases="qk"),
+                tp.Transformer(heads=2, head_dim=6, positions=4, mlp=None, norm_position="sandwich", qk_norm=True,
+                               scale_power=1, queries_per_key=2, biases=["Wq", "Wk"])),
+    "rotary pairs": (Options(heads=2, keys=2, norm="rms", rotated="pairs", causal=False, biases="qkvo"),
+                     tp.Transformer(heads=2, head_dim=6, positions=4, causal=False, rotation=100.0,
+                                    biases=["Wq", "Wk", "Wv", "Wo"])),
+    "gpt-j": (Options(heads=2, keys=2, norm="layer", ratio=2, gains=True, beside="at once", m=0.7, biases="udn"),
+              tp.Transformer(**beside("mlp", 2), norm="layer", gains=True, biases=["W1", "W2", "norm"]))}
+
+
 def made(options: Any, depth: int = DEPTH) -> Any:
     return models.Model(depth, WIDTH, 5, 2, options)
 
@@ -90,7 +127,19 @@ def read(options: Any) -> Any:
 @pytest.mark.parametrize("name", SAME)
 def test_the_network_computes_what_the_model_does(name: str) -> None:
     """With the weights that the network draws, outputs are equal to 1e-10; and the network is the one expected."""
-    options, network = SAME[name]
+    compare(*SAME[name])
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_biases_are_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they start at 0, they are drawn here, in the network and in the model alike."""
+    _program.cache_clear()
+    monkeypatch.setitem(STARTS, "zero", None)
+    compare(*BIASED[name])
+    _program.cache_clear()
+
+
+def compare(options: Any, network: Any) -> None:
     found = read(options)
     if isinstance(found.network, tp.Transformer):
         assert found.network == network
@@ -159,12 +208,14 @@ def test_trained_tables_are_fixed_in_the_network_and_said() -> None:
 
 
 def test_nano_gpt_and_llama_are_depth_mup() -> None:
-    """As people write them: embeddings, biases, a norm in front of the head and rotations are what is left out."""
+    """As people write them: embeddings and a norm in front of the head are what is left out."""
     gpt = tpt.read(lambda n_layer: usual.GPT(n_layer, tied=True), dict(n_layer=2)).to_network()
-    assert gpt.network == tp.Transformer(heads=2, head_dim=16, positions=8, norm="layer", gains=True, mlp_ratio=4)
-    assert {"wpe.weight, rows looked up in front of the stream", "h.*.mlp.0.bias, bias",
-            "layer norm behind the stream", "wte.weight is embedding and readout, which tied=True has"} <= set(
-                gpt.left_out)
+    assert gpt.network == tp.Transformer(heads=2, head_dim=16, positions=8, norm="layer", gains=True, mlp_ratio=4,
+                                         biases=True)
+    assert gpt.matrices["b2"] == "h.*.mlp.2.bias" and gpt.matrices["bq"] == gpt.matrices["bk"]
+    assert any(one.startswith("h.*.mlp.0.bias, which starts at up to 0.") for one in gpt.left_out)
+    assert {"wpe.weight, rows looked up in front of the stream", "layer norm behind the stream",
+            "wte.weight is embedding and readout, which tied=True has"} <= set(gpt.left_out)
     assert gpt.matrices["Wk"] == "h.*.attn.qkv.weight" and not gpt.multipliers
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(vocab_size=32, hidden_size=32, intermediate_size=88, num_hidden_layers=2,

@@ -54,10 +54,11 @@ class Bend(NamedTuple):
     sources: int
 
 
-INFINITE = 1 << 1000
+DIGIT = 64  # bits of a lower digit
+MOST_DIRECTIONS = 128  # so that finite values are below
+INFINITE = 1 << DIGIT * (MOST_DIRECTIONS + 2)
 LARGE = INFINITE >> 1  # what is above is infinite
 LEAST = -INFINITE
-DIGIT = 64  # bits of a lower digit
 LARGEST_DIGIT = 1 << DIGIT - 16  # of one factor, so that those of a product fit into a digit
 PARTS = 64  # of a unit, for halves of halves
 
@@ -83,6 +84,11 @@ class Scale:
     point: tuple[Fraction, ...]
     directions: tuple[tuple[Fraction, ...], ...] = ()
     fine: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.directions) > MOST_DIRECTIONS:
+            raise NotCovered(f"{len(self.directions)} exponents that move by themselves; expected at most "
+                             f"{MOST_DIRECTIONS}")
 
     @cached_property
     def unit(self) -> int:

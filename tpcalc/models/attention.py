@@ -12,7 +12,7 @@ from .._checks import finite_array, positive_integer, short
 from ..programs.blocks import Block, Branch
 from ..programs.by_position import HeadTable, HeadTurn, TableValues
 from ..programs.indices import m, p
-from ..programs.language import HeadSum, MatVec
+from ..programs.language import HeadSum, Vector
 
 LEAST_NORMED = 3  # coordinates of a head over which gradients through its root mean square have a variance
 
@@ -83,11 +83,17 @@ class SoftmaxAttention:
         b.attention.append(self)
         return self.written(b) if b.attend is None else b.attend(self, b)
 
+    def products(self, b: Branch) -> list[Vector]:
+        """Queries, keys and values. What is added to all keys adds the same to all scores of a query, which softmax
+        forgets, unless keys are normed or turned."""
+        forgets = not (self.qk_norm or self.angles)
+        return [b.let(name, b.product(matrix, b.x, forgets=forgets and name == "k"))
+                for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv"))]
+
     def written(self, b: Branch) -> sp.Expr:
         """The product with W_o of what is mixed."""
         d = self.head_dim
-        q, k, value = (b.let(name, MatVec(b.weights(matrix), b.x))
-                       for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        q, k, value = self.products(b)
         k, value = (b.let(name, HeadSum(one, self.queries_per_key, d, first_read=True))
                     for name, one in (("shared_k", k), ("shared_value", value)))
         if self.qk_norm:
@@ -100,7 +106,7 @@ class SoftmaxAttention:
         read = sp.Piecewise((1, m <= p), (0, True)) if self.causal else sp.Integer(1)
         weight = b.let("weight", read * sp.exp(score))
         share = b.let("share", weight / b.let_total("total", weight))
-        return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(value)))
+        return b.product("Wo", b.let_total("mixed", share * b.other(value)), at_end=True)
 
 
 def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, qk_norm: bool = False,

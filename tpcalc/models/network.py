@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Mapping, Self
 
@@ -26,7 +26,7 @@ NETWORKS = "a tp.ResNet or a tp.Transformer"
 class Layer:
     """The statements of a layer, the vectors among what they read that are trained, coordinatewise, what these start
     as, the softmax attention and the mixtures of experts in it, built in or in a user's block, and what it keeps from
-    step to step. starts, routed, keeps: as a ``Branch`` has them."""
+    step to step. starts, routed, keeps, multiplied: as a ``Branch`` has them."""
 
     statements: tuple[Assign, ...]
     vectors: tuple[Vector, ...]
@@ -35,12 +35,13 @@ class Layer:
     experts: tuple[MoE, ...]
     routed: Mapping[str, tuple[MoE, str]]
     keeps: Mapping[Vector | Scalar, Change | None]
+    multiplied: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, branch: Branch) -> Layer:
         """What was written on a branch."""
         return cls(tuple(branch.statements), tuple(branch.vectors), tuple(branch.attention), dict(branch.starts),
-                   tuple(branch.experts), dict(branch.routed), dict(branch.keeps))
+                   tuple(branch.experts), dict(branch.routed), dict(branch.keeps), dict(branch.multiplied))
 
 
 class Network(ABC):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, Sequence
 
 import numpy as np
 import sympy as sp
@@ -39,6 +39,7 @@ class Residual(Network):
     norm_position: str = "pre"
     norm_scale: Any = sp.Integer(1)
     gains: bool = False
+    biases: bool | Sequence[str] = False
     skip: SkipConnection | None = None
     mlp_ratio: int = 1
     visits: Any = 1
@@ -66,6 +67,7 @@ class Residual(Network):
         if self.norm_scale == 0:
             raise ValueError(f"norm_scale: got {short(given)}; expected a number other than 0, or an expression in "
                              "l and L")
+        self._require_names_of_biases()
         function("skip", self.skip, "a tp.Skip, tp.HyperConnections or a function of a Junction")
         if isinstance(self.skip, type):
             raise ValueError(f"skip: got {short(self.skip)}; expected an object of it, {self.skip.__name__}()")
@@ -79,6 +81,28 @@ class Residual(Network):
             raise ValueError(f"mlp_ratio: got {self.mlp_ratio}; every part of a hidden layer is a matrix of its own; "
                              f"expected at most {WIDEST}")
         self._require_visits()
+
+    def _require_names_of_biases(self) -> None:
+        if self.biases is None or isinstance(self.biases, (str, bytes)) or not isinstance(self.biases, bool) and not (
+                isinstance(self.biases, Sequence) and all(isinstance(one, str) for one in self.biases)):
+            raise ValueError(f"biases: got {short(self.biases)}; expected True for all, False, or names of matrices "
+                             f"whose products have one, and {OF_NORMS!r}")
+        names = self.biases if isinstance(self.biases, bool) else tuple(dict.fromkeys(self.biases)) or False
+        object.__setattr__(self, "biases", names)
+        if isinstance(names, tuple) and OF_NORMS in names and self.norm is None:
+            raise ValueError(f"biases: got {OF_NORMS!r} with norm=None; expected names of matrices")
+
+    def require_biases(self) -> None:
+        """Raise ``ValueError`` for biases of products that blocks do not write with ``tpcalc.Branch.product``."""
+        if not self.biases:
+            return
+        multiplied = self._written.multiplied
+        names = dict.fromkeys(multiplied.values())
+        asked, known = (self.matrices_of_block, map(self.whole, multiplied)) if self.biases is True else (
+            self.biases, (*names, OF_NORMS))
+        if missing := set(asked) - set(known):
+            raise ValueError(f"biases: got {short(self.biases)}; {', '.join(sorted(missing))}: expected matrices that "
+                             f"a block gives to Branch.product, {', '.join(names) or 'of which there are none'}")
 
     def _require_visits(self) -> None:
         object.__setattr__(self, "visits", size("visits", self.visits) or sp.oo)
@@ -140,7 +164,13 @@ class Residual(Network):
     @property
     def is_usual(self) -> bool:
         return (super().is_usual and self.norm_position == "pre" and self.norm_scale == 1 and not self.gains
-                and self.skip is None and self.visits == 1)
+                and not self.biases and self.skip is None and self.visits == 1)
+
+    @property
+    def shifts_normed(self) -> bool:
+        """Is a bias added behind norms? Of those that PyTorch has with gains, where all have one."""
+        return self.norm == "layer" and self.gains if isinstance(self.biases, bool) and self.biases else (
+            isinstance(self.biases, tuple) and OF_NORMS in self.biases)
 
     @property
     def acts_on_normed(self) -> bool:
@@ -155,7 +185,8 @@ class Residual(Network):
 
     def require_added(self) -> None:
         """Raise ``ValueError`` unless a sublayer adds its block to the stream as that is, alike in all layers."""
-        for name, given, usual in (("skip", self.skip, None), ("gains", self.gains, False)):
+        for name, given, usual in (("skip", self.skip, None), ("gains", self.gains, False),
+                                   ("biases", self.biases, False)):
             if given is not usual:
                 raise NotCovered(f"{name}: got {short(given)}; blocks by themselves are read where a layer is x + "
                                  f"eps block(x); expected {name}={usual}")
@@ -250,9 +281,12 @@ class Residual(Network):
         for step in first:
             x = branch.let(f"c{letter}{number}", step(x))
         value = scale * last(x)
-        return branch.trained(f"g{letter}{number}") * branch.let(f"{letter}{number}", value) if self.gains else value
+        if self.gains:
+            value = branch.trained(f"g{letter}{number}") * branch.let(f"{letter}{number}", value)
+        return value + branch.trained(f"b{letter}{number}", "zero") if self.shifts_normed else value
 
 
+OF_NORMS = "norm"  # biases that are added behind norms
 MOST = 256  # matrices of a block
 STREAM = vector("x")[t, l - 1]  # what a block acts on
 __all__ = ["MOST", "NETWORKS", "STREAM", "Layer", "Network", "ResNet"]
@@ -288,6 +322,11 @@ class ResNet(Residual):
     gains:
         whether each norm is followed by a coordinatewise product with a trained vector, which starts at 1:
         ``tpcalc.programs.blocks.Branch.trained`` says how it moves.
+    biases:
+        which products with matrices have a trained vector added to them, which starts at 0 and moves as gains do: True
+        for all, and behind norms "layer" with gains, too; or names of matrices, and "norm" for all norms, as ("Wq",
+        "Wk", "Wv"). Keys that are neither normed nor turned have none, because softmax forgets it. Blocks of your own
+        have those of products that they write by ``tpcalc.Branch.product``.
     skip:
         None, for the stream as it is; a ``tp.Skip`` or ``tp.HyperConnections``; or a function that is given a
         ``tpcalc.models.skips.Junction`` and returns what the stream is after the block.
@@ -360,7 +399,7 @@ class ResNet(Residual):
             raise ValueError(f"matrices: got {self.matrices} with block={self.block!r}; it belongs to block='mlp'; "
                              "expected 2 elsewhere, which says nothing there")
         self.require_hidden(self.block if self.matrices == 2 else f"{self.matrices} matrices")
-        self._written
+        self.require_biases()
 
     @property
     def block_function(self) -> Block:
@@ -369,7 +408,8 @@ class ResNet(Residual):
         return in_parts(block, self.mlp_ratio)
 
     def _branch(self, sample: tuple[sp.Expr, ...]) -> Branch:
-        return Branch(vector("x")[(*sample, l - 1)], activation(self.phi), is_linear(self.phi), sample)
+        return Branch(vector("x")[(*sample, l - 1)], activation(self.phi), is_linear(self.phi), sample,
+                      biases=self.biases)
 
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
         branch = self._branch(sample)
@@ -408,7 +448,8 @@ class ResNet(Residual):
 
     @cached_property
     def is_plain(self) -> bool:
-        if self.skip is not None or self.visits > 1 or not self.reads_stream or len(self._written.statements) > 1:
+        if self.skip is not None or self.visits > 1 or not self.is_usual or not self.reads_stream or len(
+                self._written.statements) > 1:
             return False
         statements, value = self.written()
         return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Matrix)

@@ -73,7 +73,7 @@ class Transformer(Residual):
         whether the readout is the embedding, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
         gradients of both. The first output is then not 0 at infinite width: x^0 overlaps U, so that it is the input
         itself, plus what sublayers bring.
-    norm_position, norm_scale, gains, skip:
+    norm_position, norm_scale, gains, biases, skip:
         how every sublayer is put together, as in ``tp.ResNet``.
     mlp_ratio:
         the hidden width of the second sublayer over that of the stream, a whole number, 4 in many models;
@@ -147,6 +147,7 @@ class Transformer(Residual):
         if self.tied and self.zero_readout:
             raise ValueError("zero_readout: got True with tied=True, whose first outputs are the inputs and not a "
                              "fluctuation; expected False")
+        self.require_biases()
         own = not isinstance(self.attention, (str, ParallelBlock))  # which says itself which positions a table knows
         for table in (one.table for one in self._written.attention):
             if table is not None and table.values.shape[1] != self.positions and not own:
@@ -240,7 +241,7 @@ class Transformer(Residual):
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
         sample = sample if p in sample else (*sample, p)
         streams = tuple(stream[(*sample, l - 1)] for stream in self.streams)
-        branch = Branch(streams[0], activation(self.phi), is_linear(self.phi), sample)
+        branch = Branch(streams[0], activation(self.phi), is_linear(self.phi), sample, biases=self.biases)
         for number, (block, families) in enumerate(zip(self.sublayers, self.carried), 1):
             targets = tuple(one[(*sample, l)] for one in families)
             self.sublayer(block, branch, streams, targets, eps, str(number))

@@ -51,6 +51,8 @@ class Branch:
     writes the gates of mixtures of experts, and what mixtures were written; routed: by the names of weights that they
     choose with, and choose between, a mixture and which of the two. keeps: what is moved otherwise than along
     gradients, and how, where it moves. unrolled: are states those of a position behind others that are as it is?
+    biases: the products to which ``product`` adds a trained vector, by matrix, or True for all; parts: of a hidden
+    layer, of which this is one; multiplied: {matrix: the name that ``product`` was given}.
 
     >>> import tpcalc as tp
     >>> from tpcalc.theory import MatVec
@@ -76,6 +78,9 @@ class Branch:
     routed: dict[str, tuple[Any, str]] = field(default_factory=dict)
     keeps: dict[Vector | Scalar, Change | None] = field(default_factory=dict)
     unrolled: bool = False
+    biases: bool | Sequence[str] = False
+    parts: int = 1
+    multiplied: dict[str, str] = field(default_factory=dict)
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
@@ -112,6 +117,29 @@ class Branch:
         if member not in self.vectors:
             self.vectors.append(member)
         return member
+
+    def product(self, name: str, z: sp.Expr, at_end: bool = False, forgets: bool = False) -> sp.Expr:
+        """The product of z with the matrix ``name``, and where the network has ``biases`` of it one besides: a trained
+        vector that starts at 0, b1 of W1.
+
+        at_end: is it what a block returns, in which the parts of a hidden layer are summed? forgets: is what follows
+        the same whatever is added, so that a bias would be without a gradient?
+
+        >>> import tpcalc as tp
+        >>> def block(b):
+        ...     return b.product("W2", b.let("z", b.phi(b.let("h", b.product("W1", b.x)))), at_end=True)
+        >>> text = str(tp.program(tp.ResNet("tanh", block, biases=True), tp.SGD(), tp.DepthScaling(1, 0)))
+        >>> print(*(line.strip() for line in text.splitlines() if "b1" in line), sep=chr(10))
+        b1[0, l] := 0
+        h[t, l] := W1[t, l] @ x[t, l - 1] + b1[t, l]
+        b1[t + 1, l] := b1[t, l] - dh[t, l]
+        """
+        value = MatVec(self.weights(name), z)
+        self.multiplied[name + self.suffix] = name
+        if forgets or not (self.biases if isinstance(self.biases, bool) else name in self.biases):
+            return value
+        own = replace(self, suffix="") if at_end else self  # of a sum of parts it is one
+        return value + own.trained(bias_name(name), "zero") / (sp.sqrt(self.parts) if at_end else 1)
 
     def let(self, name: str, value: sp.Expr) -> Vector:
         """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
@@ -307,7 +335,7 @@ Block = Callable[[Branch], sp.Expr]
 
 def post(branch: Branch) -> sp.Expr:
     """phi(W x), less its mean over coordinates where phi is not the identity."""
-    product = MatVec(branch.weights(), branch.x)
+    product = branch.product("W", branch.x, at_end=branch.is_linear)
     if branch.is_linear:
         return product
     z = branch.let("z", branch.phi(branch.let("h", product)))
@@ -316,7 +344,7 @@ def post(branch: Branch) -> sp.Expr:
 
 def pre(branch: Branch) -> sp.Expr:
     """W phi(x)."""
-    return MatVec(branch.weights(), branch.let("z", branch.phi(branch.x)))
+    return branch.product("W", branch.let("z", branch.phi(branch.x)), at_end=True)
 
 
 def mlp(matrices: int) -> Block:
@@ -325,9 +353,9 @@ def mlp(matrices: int) -> Block:
         z = branch.x
         for k in range(1, matrices):
             number = str(k) if matrices > 2 else ""
-            product = MatVec(branch.weights(f"W{k}"), z)
+            product = branch.product(f"W{k}", z)
             z = branch.let("z" + number, product if branch.is_linear else branch.phi(branch.let("h" + number, product)))
-        return MatVec(branch.weights(f"W{matrices}" if matrices > 1 else "W"), z)
+        return branch.product(f"W{matrices}" if matrices > 1 else "W", z, at_end=True)
     return block
 
 
@@ -349,16 +377,16 @@ def preactivated(matrices: int) -> Block:
     def block(branch: Branch) -> sp.Expr:
         z = branch.x if branch.is_linear else branch.let("z0", branch.phi(branch.x))
         for k in range(1, count):
-            product = MatVec(branch.weights(f"W{k}"), z)
+            product = branch.product(f"W{k}", z)
             z = branch.let(f"z{k}", product if branch.is_linear else branch.phi(branch.let(f"h{k}", product)))
-        return MatVec(branch.weights(f"W{count}"), z)
+        return branch.product(f"W{count}", z, at_end=True)
     return block
 
 
 def glu(branch: Branch) -> sp.Expr:
     """W3 (phi(W1 x) * W2 x)."""
-    h, v = (branch.let(name, MatVec(branch.weights(matrix), branch.x)) for name, matrix in (("h", "W1"), ("v", "W2")))
-    return MatVec(branch.weights("W3"), branch.let("z", branch.phi(h) * v))
+    h, v = (branch.let(name, branch.product(matrix, branch.x)) for name, matrix in (("h", "W1"), ("v", "W2")))
+    return branch.product("W3", branch.let("z", branch.phi(h) * v), at_end=True)
 
 
 def in_parts(block: Block, parts: int) -> Block:
@@ -378,7 +406,7 @@ def in_parts(block: Block, parts: int) -> Block:
     count = whole_number("parts", parts, 1)
 
     def whole(branch: Branch) -> sp.Expr:
-        each = [block(replace(branch, suffix=f"{branch.suffix}_{k}")) for k in range(1, count + 1)]
+        each = [block(replace(branch, suffix=f"{branch.suffix}_{k}", parts=count)) for k in range(1, count + 1)]
         return sp.Add(*each) / sp.sqrt(count)
     whole.__name__ = block_name(block)
     return block if count == 1 else whole
@@ -439,6 +467,11 @@ def named_family(kind_of: type[Member], name: str) -> Family:
     """A family over steps and layers; gradients are written with a delta."""
     latex = rf"\delta {latex_name(name[1:])}" if name.startswith("d") else latex_name(name)
     return Family(kind_of, name, latex, layered=True)
+
+
+def bias_name(matrix_name: str) -> str:
+    """b1 of W1, b of W."""
+    return "b" + matrix_name[1:]
 
 
 def latex_name(name: str) -> str:

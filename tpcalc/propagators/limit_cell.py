@@ -167,17 +167,18 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 def instead_of(net: Transformer) -> ResNet:
-    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places. It
-    ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own."""
+    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains, biases and skip in their places.
+    It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own."""
     net.require_known_skip()
-    return ResNet("tanh", "pre_nonlin", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
+    around = {f.name: getattr(net, f.name) for f in fields(Residual)}
+    return ResNet("tanh", "pre_nonlin", net.norm, **{**around, "biases": bool(net.biases)})
 
 
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
     order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
     where the stream grows sublayers that are normalized do not grow with it. Where sublayers do more to the stream than
-    add to it, or have gains, powers are those of blocks of one matrix that do. A convolution is a sum of
+    add to it, or have gains or biases, powers are those of blocks of one matrix that do. A convolution is a sum of
     finitely many blocks of one matrix, whose powers of L are counted on one position. Raises ``ValueError`` for
     sublayers that users wrote and that do not meet the stream so, and for updates that grow inside.
     """

@@ -95,7 +95,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     net.require_one_visit("the source's networks are known")
     if not net.is_usual:
         raise NotCovered(f"net: got {net!r}; the source's blocks act on the stream or its norm, and add to it; "
-                         "expected norm_position='pre', norm_scale=1, gains=False and skip=None")
+                         "expected norm_position='pre', norm_scale=1, gains=False, biases=False and skip=None")
     blocks = _checks.size("depth", depth)
     neurons = _checks.size("width", width)
     if layers is not None and blocks is None:

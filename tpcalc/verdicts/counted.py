@@ -21,10 +21,11 @@ from ..models.attention import SoftmaxAttention
 from ..models.convolution import Convolution
 from ..models.gates import LINEAR, linear_gates, with_gates
 from ..models.network import Network
-from ..models.networks import OF_OUTPUT
+from ..models.networks import OF_NORMS, OF_OUTPUT
+from ..models.skips import HyperConnections, Skip
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, m, p
-from ..programs.language import MatVec, Mean
+from ..programs.language import Mean
 from ..programs.one_position import TWO, one_position, require_terms_that_stay
 from ..programs.program import Program
 from ..optimizers.updates import Optimizer
@@ -179,13 +180,25 @@ def two_positions(net: Network, opt: Optimizer, scale: Scaling) -> Program:
         raise NotCovered(f"attention: got {net.attention!r}; its powers of L are those of the block on one position; "
                          f"expected {net.at_one_position!r}")
     attend = partial(softmax_of_two, isinstance(net, FromZero) and net.is_uniform)
-    alike = replace(with_gates(net.at_infinite_width), heads=None, head_dim=1, queries_per_key=1, positions=TWO,
-                    qk_norm=False, rotation=None, score_table=None, attention=Attending(net.first_sublayer, attend))
+    alike = replace(uncentered(with_gates(net.at_infinite_width)), heads=None, head_dim=1, queries_per_key=1,
+                    positions=TWO, qk_norm=False, rotation=None, score_table=None,
+                    attention=Attending(net.first_sublayer, attend))
     if alike.states_of_block:
         raise NotCovered(f"mlp: got {block_name(net.mlp)}, in which {', '.join(alike.states_of_block)} go from "
                          "position to position; expected for a verdict states in the place of attention alone")
     written = counted_training(alike, opt, scale)
     return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
+
+
+def uncentered(net: Transformer) -> Transformer:
+    """The network with RMSNorm for LayerNorm where its sublayers begin and end with matrices: the signs of a stream's
+    coordinates, and with them those of rows and columns of matrices, change nothing in law, so that means over
+    coordinates are 0."""
+    if net.norm != "layer" or not net.is_built_in or not (net.skip is None or isinstance(
+            net.skip, (Skip, HyperConnections))):
+        return net
+    biases = (*net.matrices_of_block, *[OF_NORMS] * net.shifts_normed) if net.biases is True else net.biases
+    return replace(net, norm="rms", biases=biases)
 
 
 @dataclass(frozen=True)
@@ -213,8 +226,7 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
     coordinate. uniform: scores begin at 0, and softmax is linear in them as long as they do not grow beyond order
     one, where all powers of a score are of the largest one's order.
     """
-    q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
-               for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+    q, k, v = given.products(b)
     if given.qk_norm:
         q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Mean(one**2)))))
                 for name, one in (("q", q), ("k", k)))
@@ -225,7 +237,7 @@ def softmax_of_two(uniform: bool, given: SoftmaxAttention, b: Branch) -> sp.Expr
     share = (1 + (differs if uniform else sp.tanh(differs))) / 2
     if given.causal:
         share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
-    return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
+    return b.product("Wo", b.let_total("mixed", b.let("share", share) * b.other(v)), at_end=True)
 
 
 def by_gates(net: Judged) -> tuple[str, ...]:

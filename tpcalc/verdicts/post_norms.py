@@ -45,7 +45,7 @@ def without_post_norms(net: Network) -> Network:
     if not isinstance(net, Residual):
         return net
     skip = net.skip or Skip()
-    if net.norm_position != "post" or net.gains or not isinstance(skip, Skip) or skip.inject != 0:
+    if net.norm_position != "post" or net.gains or net.shifts_normed or not isinstance(skip, Skip) or skip.inject != 0:
         return net
     keep, over = (sp.Integer(1), skip.keep) if skip.keep.is_positive else (skip.keep, sp.Integer(1))
     scaled = ScaledSkip(keep, learned=skip.learned, centered=net.norm == "layer", over=over)

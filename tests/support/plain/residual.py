@@ -16,8 +16,8 @@ STEP = 1e-30  # of a complex step: the derivative is exact to rounding
 class PlainResidual:
     """phi(W1 x) behind W2, and attention of heads of ``head_dim`` before it where that is given.
 
-    norm, norm_position, gains: as in tp.ResNet; norm_scale: by layer, from 1; keep, inject, learned: of the skip;
-    hyper: (reads, mixes, writes) in their place.
+    norm, norm_position, gains, biases: as in tp.ResNet; norm_scale: by layer, from 1; keep, inject, learned: of the
+    skip; hyper: (reads, mixes, writes) in their place.
     """
 
     eps: float
@@ -31,6 +31,7 @@ class PlainResidual:
     inject: float = 0.0
     learned: bool = False
     hyper: tuple | None = None
+    biases: bool = False
 
     @property
     def vectors(self) -> list[tuple[str, bool]]:
@@ -41,13 +42,22 @@ class PlainResidual:
                   location == "e") for number in numbers for location in locations if self.gains]
         if self.hyper and self.norm_position == "post":
             found = [(f"ge{stream}{number}", True) for number in numbers for stream in ("", "2") if self.gains]
+        if self.biases:
+            products = ["q", "v", "o"] if self.head_dim else []  # what is added to keys moves nothing
+            found += [("b" + name[1:], on_stream) for name, on_stream in found if self.norm == "layer"]
+            found += [(f"b{name}", False) for name in (*products, "1", "2")]
         return found + [(f"a{number}", True) for number in numbers if self.learned]
 
     def normed(self, x: np.ndarray, w: Arrays, layer: int, name: str) -> np.ndarray:
         if self.norm == "layer":
             x = x - x.mean(axis=-1, keepdims=True)
         x = x / np.sqrt((x * x).mean(axis=-1, keepdims=True))
-        return w[name][layer] * x if self.gains else x
+        x = w[name][layer] * x if self.gains else x
+        return x + self.bias(w, "b" + name[1:], layer)
+
+    @staticmethod
+    def bias(w: Arrays, name: str, layer: int) -> np.ndarray | float:
+        return w[name][layer] if name in w else 0.0
 
     def block(self, x: np.ndarray, w: Arrays, layer: int, number: str) -> np.ndarray:
         if self.norm and self.norm_position in ("pre", "sandwich"):
@@ -57,14 +67,17 @@ class PlainResidual:
                            "go" + number) if self.norm and self.norm_position in ("output", "sandwich") else x
 
     def mlp(self, x: np.ndarray, w: Arrays, layer: int) -> np.ndarray:
-        h = x @ w["W1"][layer].T
-        return (np.tanh(h) if self.phi == "tanh" else h * (1 + erf(h / np.sqrt(2))) / 2) @ w["W2"][layer].T
+        h = x @ w["W1"][layer].T + self.bias(w, "b1", layer)
+        z = np.tanh(h) if self.phi == "tanh" else h * (1 + erf(h / np.sqrt(2))) / 2
+        return z @ w["W2"][layer].T + self.bias(w, "b2", layer)
 
     def attention(self, x: np.ndarray, w: Arrays, layer: int) -> np.ndarray:
-        q, k, v = ((x @ w["W" + name][layer].T).reshape(len(x), -1, self.head_dim) for name in "qkv")
+        q, k, v = ((x @ w["W" + name][layer].T + self.bias(w, "b" + name, layer)).reshape(len(x), -1, self.head_dim)
+                   for name in "qkv")
         weight = np.exp(np.einsum("phd,mhd->hpm", q, k) / np.sqrt(self.head_dim)) * np.tri(len(x))
         share = weight / weight.sum(axis=2, keepdims=True)
-        return np.einsum("hpm,mhd->phd", share, v).reshape(x.shape) @ w["Wo"][layer].T
+        mixed = np.einsum("hpm,mhd->phd", share, v).reshape(x.shape)
+        return mixed @ w["Wo"][layer].T + self.bias(w, "bo", layer)
 
     def outputs(self, w: Arrays, xi: np.ndarray) -> np.ndarray:
         """(P, d_in) -> (P,), positions that attention mixes, or samples."""

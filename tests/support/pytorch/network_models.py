@@ -20,12 +20,14 @@ class Options:
     """norm: None, "rms", "layer"; position: "pre", "output", "sandwich", "post"; attention: heads, 0 for none; keys:
     heads of keys; rotated: "half", pairs of coordinates half a head apart, or "pairs", of neighbors; table: added to
     scores, by heads; mlp: "mlp", "glu", "pre", "preactivated" or "" for none; m, keep: what multiplies branch, stream;
+    biases: letters of what has one: q, k, v, o, u(p), (gate) value w, m(iddle), d(own), n(orms);
     beside: attention and the perceptron read the stream at one point, "at once" behind one norm, "in turn" behind one
     and added one after the other, or behind "two norms"."""
 
     norm: str | None = None
     position: str = "pre"
     gains: bool = False
+    biases: str = ""
     heads: int = 0
     keys: int = 0
     causal: bool = True
@@ -46,11 +48,13 @@ class Norm(nn.Module):
     def __init__(self, n: int, given: Options) -> None:
         super().__init__()
         self.centered, self.weight = given.norm == "layer", nn.Parameter(torch.ones(n)) if given.gains else None
+        self.bias = nn.Parameter(torch.zeros(n)) if "n" in given.biases else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = x - x.mean(-1, keepdim=True) if self.centered else x
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True))
-        return x if self.weight is None else x * self.weight
+        x = x if self.weight is None else x * self.weight
+        return x if self.bias is None else x + self.bias
 
 
 class Attention(nn.Module):
@@ -59,9 +63,10 @@ class Attention(nn.Module):
         self.given, self.size = given, n // given.heads
         own = [n, given.keys * self.size, given.keys * self.size]
         self.own = own
-        self.q, self.k, self.v = (None,) * 3 if given.fused else (nn.Linear(n, one, bias=False) for one in own)
-        self.qkv = nn.Linear(n, sum(own), bias=False) if given.fused else None
-        self.o = nn.Linear(n, n, bias=False)
+        self.q, self.k, self.v = (None,) * 3 if given.fused else (
+            nn.Linear(n, one, bias=name in given.biases) for name, one in zip("qkv", own))
+        self.qkv = nn.Linear(n, sum(own), bias="q" in given.biases) if given.fused else None
+        self.o = nn.Linear(n, n, bias="o" in given.biases)
 
     def forward(self, x: Tensor) -> Tensor:
         each = self.qkv(x).split(self.own, -1) if self.qkv is not None else [one(x) for one in (self.q, self.k, self.v)]
@@ -92,10 +97,10 @@ class Perceptron(nn.Module):
     def __init__(self, n: int, given: Options) -> None:
         super().__init__()
         self.kind, self.phi, wide = given.mlp, given.phi, n * given.ratio
-        self.up = nn.Linear(n, wide, bias=False) if given.mlp != "pre" else None
-        self.value = nn.Linear(n, wide, bias=False) if given.mlp == "glu" else None
-        self.middle = nn.Linear(n, n, bias=False) if given.mlp == "deep" else None
-        self.down = nn.Linear(wide, n, bias=False)
+        self.up = nn.Linear(n, wide, bias="u" in given.biases) if given.mlp != "pre" else None
+        self.value = nn.Linear(n, wide, bias="w" in given.biases) if given.mlp == "glu" else None
+        self.middle = nn.Linear(n, n, bias="m" in given.biases) if given.mlp == "deep" else None
+        self.down = nn.Linear(wide, n, bias="d" in given.biases)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.phi(x) if self.kind in ("pre", "preactivated") else x
@@ -159,7 +164,8 @@ def take(model: nn.Module, found: Any, weights: Arrays, eps: float) -> None:
     net, parameters = found.network, dict(model.named_parameters())
     last = {"Wo", "W", f"W{max((int(name[1:]) for name in found.matrices if name[1:].isdigit()), default=0)}"}
     rows: dict[str, list[np.ndarray]] = {}
-    for name in sorted(found.matrices, key=lambda one: "qkvo".find(one[1:]) if len(one) > 1 else 0):
+    matrices = (one for one in found.matrices if one[0] == "W")
+    for name in sorted(matrices, key=lambda one: "qkvo".find(one[1:]) if len(one) > 1 else 0):
         for layer in range(found.depth):
             whole = whole_matrix(weights, name, layer, last, net.hidden_ratio)
             if name in ("Wk", "Wv"):
@@ -173,8 +179,39 @@ def take(model: nn.Module, found: Any, weights: Arrays, eps: float) -> None:
     with torch.no_grad():
         for parameter, parts in rows.items():
             parameters[parameter].copy_(torch.tensor(np.concatenate(parts)))
+        take_biases(model, found, weights, eps, last)
         model.read_in.weight.copy_(torch.tensor(weights["U"].T))
         model.out.weight.copy_(torch.tensor(weights["nV"] / len(weights["U"].T)))
+
+
+def take_biases(model: nn.Module, found: Any, weights: Arrays, eps: float, last: set[str]) -> None:
+    """As the network's, coordinate by coordinate; behind norms those of the sublayer, or of all that stand beside."""
+    net, parameters = found.network, dict(model.named_parameters())
+    rows: dict[str, list[np.ndarray]] = {}
+    for name in sorted((one for one in found.matrices if one[0] == "b"), key=lambda one: "qkvo".find(one[1:])):
+        matrix = "W" + name[1:]
+        for layer in range(found.depth):
+            forgotten = np.ones(found.width)  # what softmax forgets
+            every = (name, *(f"{name}_{k}" for k in range(1, net.hidden_ratio + 1)))
+            parts = [weights[part][layer] for part in every if part in weights] or [forgotten]
+            whole = np.concatenate(parts)
+            if name in ("bk", "bv"):
+                shared = getattr(net.attention, "attention", net).queries_per_key
+                whole = whole.reshape(-1, shared, net.head_dim)[:, 0].ravel()
+            if name in ("bq", "bk") and model.given.rotated == "pairs":
+                whole = whole.reshape(-1, 2, net.head_dim // 2).transpose(0, 2, 1).ravel()
+            whole = whole * (eps if matrix in last else 1.0) / found.multipliers.get(matrix, 1.0)
+            rows.setdefault(found.matrices[name].replace("*", str(layer), 1), []).append(whole)
+    for parameter, parts in rows.items():
+        parameters[parameter].copy_(torch.tensor(np.concatenate(parts)))
+    if net.shifts_normed:
+        numbered = hasattr(net, "positions") and net.positions
+        for parameter, value in parameters.items():
+            place = next((letter for place, letter in {"before": "n", "after": "o", "behind": "e", "norms": "n"}.items()
+                          if f".{place}." in parameter), None)
+            if place and parameter.endswith("bias"):
+                _, layer, sublayer, *_ = parameter.split(".")
+                value.copy_(torch.tensor(weights[f"b{place}{int(sublayer) + 1 if numbered else ''}"][int(layer)]))
 
 
 def whole_matrix(weights: Arrays, name: str, layer: int, last: set[str], ratio: int) -> np.ndarray:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...errors import NotCovered
+from ...models.networks import OF_NORMS
 from ..reading.kinds_of_ops import ATTENTIONS
 from ..reading.network import RecordedNetwork
 from ..reading.roles import Role
@@ -83,6 +84,7 @@ def _gate(products: BranchProducts, piece: Pieces, last: Op, hidden: list[Op],
 MULTIPLIED = "branch"  # what is multiplied, where a norm stands behind the last matrix
 LAST = {"mlp": "W2", "glu": "W3"}  # of perceptrons beside attention
 OTHER_GAIN = "gain of a norm beside that of attention, which is the network's"
+OTHER_BIAS = "bias of a norm beside that of attention, which is the network's"
 FULL = (torch.float32, torch.float64)
 
 
@@ -90,16 +92,19 @@ FULL = (torch.float32, torch.float64)
 class BlockRead:
     """A branch as a block. kind: "attention", "mlp", "glu", "preactivated" or "parallel", with options; norm, position,
     gains, keep: what is around it, as ``tp.ResNet`` names it; multipliers: {matrix: what multiplies its product};
-    matrices: {matrix of the network: parameter}; left_out: {parameter or operation: what it is}."""
+    biases: of products, by matrix, and of norms, ``OF_NORMS``; matrices: {matrix of the network: parameter}; biases_of:
+    {matrix: parameter that is added to its product}; left_out: {parameter or operation: what it is}."""
 
     kind: str
     options: tuple[tuple[str, object], ...]
     norm: str | None
     position: str
     gains: bool
+    biases: tuple[str, ...]
     keep: float = field(compare=False)
     multipliers: Mapping[str, float] = field(compare=False)
     matrices: Mapping[str, str] = field(compare=False)
+    biases_of: Mapping[str, str] = field(compare=False)
     left_out: Mapping[str, str] = field(compare=False)
 
     def is_like(self, other: BlockRead) -> bool:
@@ -110,7 +115,8 @@ class BlockRead:
     def __str__(self) -> str:
         numbers = {**self.multipliers, "keep": self.keep}
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.options), f"norm={self.norm}",
-                         self.position, f"gains={self.gains}", *(f"{name}={one:.6g}" for name, one in numbers.items())])
+                         self.position, f"gains={self.gains}", f"biases={self.biases}",
+                         *(f"{name}={one:.6g}" for name, one in numbers.items())])
 
 
 class BranchReader:
@@ -145,9 +151,14 @@ class BranchReader:
             multipliers = {**inside.multipliers, "Wo": factors[0], LAST[parts[1][1].kind]: factors[1]}
         norm, where = self._position(before, after, position)
         gains, beside = self._gains(before, after, len(parts) == 2)
-        return BlockRead(inside.kind, tuple(sorted(inside.options.items())), norm, where, gains, keep, multipliers,
-                         {name: self.products.matrix(op).parameter for name, op in inside.products.items()},
-                         {**inside.left_out, **self._left_out(inside.products), **beside})
+        biases = {name: found for name, op in inside.products.items() if (found := self.products.bias(op))}
+        of_norms, others = self._shifts(before, after, factors[0] if position == "output" else 1.0)
+        everything = [inside.left_out, *(one.left_out for one in self.segments)]
+        left_out = {name: kind for one in everything for name, kind in one.items() if name not in of_norms}
+        return BlockRead(inside.kind, tuple(sorted(inside.options.items())), norm, where, gains,
+                         (*sorted(biases), *[OF_NORMS] * bool(of_norms)), keep, multipliers,
+                         {name: self.products.matrix(op).parameter for name, op in inside.products.items()}, biases,
+                         {**left_out, **beside, **others})
 
     def _part(self, last: Op) -> tuple[str | None, BlockInside]:
         """The norm in front of what ends in one matrix, and what that is."""
@@ -286,10 +297,12 @@ class BranchReader:
                                 "one gain of each coordinate behind every norm, or none")
         return bool(sizes), {name: OTHER_GAIN for own in of_norm[1:] for name in own}
 
-    def _left_out(self, made: Mapping[str, Op]) -> dict[str, str]:
-        """Biases of products and of what stands between them."""
-        found = {use.parameter: "bias" for use in self.network.uses for op in made.values()
-                 if use.op.index == op.index and use.how == "bias"}
-        for piece in self.segments:
-            found.update(piece.left_out)
-        return found
+    def _shifts(self, before: str | None, after: str | None, factor: float) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The biases behind norms, where all have one that is added to what they make; and those of other norms beside
+        attention, which are left out. factor: of what is added to the stream."""
+        fronts = [one.added_behind(NORM_VALUES[before]) for one in self.segments if before and one.starts == (self.x,)]
+        found = [*fronts, *([self.segments[0].added(factor)] if after else [])]
+        first, *others = dict.fromkeys(fronts) or [None]
+        if None in found:
+            return (), {}
+        return tuple(dict.fromkeys(map(str, found))), {str(name): OTHER_BIAS for name in others}

@@ -12,9 +12,10 @@ from ..._shown import Short
 from ...errors import NotCovered
 from ...models import ResNet, Transformer
 from ...models.attention import softmax_attention
+from ...models.networks import OF_NORMS
 from ...models.parallel import ParallelBlock
 from ...models.skips import Skip
-from ...programs.blocks import preactivated
+from ...programs.blocks import bias_name, preactivated
 from ..reading.kinds_of_ops import MOVES, SUMS
 from ..reading.network import NOWHERE, RecordedNetwork
 from ..reading.roles import Role
@@ -80,12 +81,13 @@ TRAINED = "their training, which train_embedding_readout=True has"
 @dataclass(frozen=True, repr=False)
 class NetworkRead(Short):
     """A model as a network. network: a ``tp.ResNet`` or ``tp.Transformer``, for ``tp.classify``, ``tp.kets``,
-    ``tp.program``; depth, width: of the model; matrices: {matrix of the network: pattern of the model's parameters};
-    multipliers: {matrix: the number that the model multiplies its product with}, those that are not 1; left_out: what
-    the model has besides, a sentence each.
+    ``tp.program``; depth, width: of the model; matrices: {matrix of the network, or bias of its product: pattern of the
+    model's parameters}; multipliers: {matrix: the number that the model multiplies its product with}, those that are
+    not 1; left_out: what the model has besides, a sentence each.
 
     The network of these matrices W and the branch multiplier eps computes what the model does, without what is left
-    out, where each W is the model's parameter times its multiplier, over eps for the last matrix of a branch. Where a
+    out, where each W is the model's parameter times its multiplier, over eps for the last matrix of a branch, and so is
+    its bias. Where a
     norm stands behind a branch or the stream, eps is the multiplier "branch", or 1. Inputs are vectors of one 1 where
     the model looks rows up.
     """
@@ -132,23 +134,37 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
     attends = not {"attention", "parallel"}.isdisjoint(kinds)
     if attends and phi != "linear":
         beside.insert(0, f"{phi} behind the stream")
-    network = _transformer(layer, width) if attends else _resnet(layer[0], phi)
+    network = _with_biases(_transformer(layer, width) if attends else _resnet(layer[0], phi), layer)
     names: dict[str, dict[str, None]] = defaultdict(dict)
     left: dict[str, None] = {}
     for number, block in enumerate(blocks):
         for name, parameter in block.matrices.items():
             names[_own(network, block, name)][starred(parameter)] = None
+        for name, parameter in block.biases_of.items():
+            names[bias_name(_own(network, block, name))][starred(parameter)] = None
         for name, what in block.left_out.items():
             left[f"{starred(name)}, {what}" if name in roles else f"{what}, {starred(name)}"] = None
     eps = max((norm.eps for norm in recorded.norms.values()), default=0.0)
     sizes = [one for block in layer for one in _sizes(block, width)]
     left.update(dict.fromkeys([*by_layer, *sizes, *before_stream(recorded, stream), *beside,
                                *([f"eps of norms, at most {eps:.2g}"] if eps else []), *_tied(roles),
-                               *_not_as_trained(recorded, roles, blocks, starred)]))
+                               *_not_as_trained(recorded, roles, blocks, starred),
+                               *_not_as_started(recorded, blocks, starred)]))
     multipliers = {_own(network, block, name): value for block in layer for name, value in block.multipliers.items()
                    if not isclose(value, 1, rel_tol=CLOSE)}
     return NetworkRead(network, len(blocks) // size, width, {
         name: ", ".join(patterns) for name, patterns in sorted(names.items())}, multipliers, tuple(left))
+
+
+def _with_biases(network: ResNet | Transformer, layer: list[BlockRead]) -> ResNet | Transformer:
+    """The network with the biases that its layers have."""
+    named = {_own(network, block, name) for block in layer for name in block.biases if name != OF_NORMS}
+    names = [name for name in network.matrices_of_block if name in named]
+    shifted = all(OF_NORMS in block.biases for block in layer)
+    found = replace(network, biases=True) if names else network
+    if len(names) < len(network.matrices_of_block) or shifted != found.shifts_normed:
+        found = replace(network, biases=(*names, *[OF_NORMS] * shifted))
+    return found
 
 
 def _without_tables_by_layer(blocks: list[BlockRead]) -> tuple[list[BlockRead], list[str]]:
@@ -299,12 +315,24 @@ def _not_as_trained(recorded: RecordedNetwork, roles: Mapping[str, Role], blocks
     gains = [use.parameter for use in recorded.uses if use.how == "gain" and recorded.place(use).part in (
         "stream", "branch") and use.parameter not in left_out]
     counts: dict[str, list[bool]] = defaultdict(list)
-    for name in dict.fromkeys([*(name for block in blocks for name in block.matrices.values()), *gains]):
+    named = [name for block in blocks for one in (block.matrices, block.biases_of) for name in one.values()]
+    for name in dict.fromkeys([*named, *gains]):
         counts[starred(name)].append(trains[name])
     found = [f"{pattern}, frozen" + (f" in {each.count(False)} of {len(each)} layers" if any(each) else "")
              + ", which trains in the network" for pattern, each in counts.items() if not all(each)]
     outside = [trains[role.name] for role in roles.values() if role.kind in ("input", "tied", "output")]
     return [*found, *([f"embedding and readout: {TRAINED}"] if any(outside) else [])]
+
+
+def _not_as_started(recorded: RecordedNetwork, blocks: list[BlockRead], starred: Starred) -> list[str]:
+    """Biases that start otherwise than at 0, as those of the network do, a sentence each."""
+    tape, largest = recorded.tape, defaultdict[str, float](float)
+    numbers = {} if tape.on_meta else {name: number for number, name in tape.parameters.items()}
+    for name in (name for block in blocks for name in block.biases_of.values() if name in numbers):
+        value = float(tape.values[numbers[name]].detach().abs().max())
+        largest[starred(name)] = max(largest[starred(name)], value)
+    return [f"{pattern}, which starts at up to {value:.2g}, and at 0 in the network"
+            for pattern, value in largest.items() if value > 0]
 
 
 def _tied(roles: Mapping[str, Role]) -> list[str]:

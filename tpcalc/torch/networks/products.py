@@ -48,6 +48,12 @@ class BranchProducts:
                                "matrices that are parameters by themselves, each used once")
         return use
 
+    def bias(self, op: Op) -> str | None:
+        """The parameter that a product adds to what it returns, one number for every entry, or None."""
+        found = [use.parameter for use in self.network.uses if use.op.index == op.index and use.how == "bias"]
+        sizes = [self.network.tape.shapes[name] for name in found]
+        return found[0] if sizes == [(self.sides(op)[1],)] else None
+
     def input(self, op: Op) -> int:
         """The number of what a product multiplies its matrix with."""
         self.matrix(op)

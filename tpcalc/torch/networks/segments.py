@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import isclose, prod
-from typing import Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -54,6 +54,36 @@ class Segment:
     def gains(self) -> list[Use]:
         return [use for use in self.uses if use.how == "gain"]
 
+    def added(self, factor: float) -> str | None:
+        """The bias that is added to the function's value, times ``factor``; None where there is none or several, or it
+        does something else."""
+        values = [self.draw(start, seed) for seed, start in enumerate(self.starts)]
+        bias = torch.randn(self._widths[:1], generator=torch.Generator().manual_seed(len(values)), dtype=torch.float64)
+        return self._bias_if(lambda: same(self._with_bias(values, bias), self(*values) + factor * bias))
+
+    def added_behind(self, normed: Callable[[Tensor], Tensor]) -> str | None:
+        """The bias that is added to what a norm makes of the start, before a function acts on it: inputs that are alike
+        with the difference of two normed ones are the other one."""
+        x, other = (self.draw(self.starts[0], seed) for seed in range(2))
+        x, other = (one.reshape(-1, one.shape[-1])[:1].expand(one.numel() // one.shape[-1], -1) for one in (x, other))
+        return self._bias_if(lambda: same(self._with_bias([x], (normed(other) - normed(x))[0]), self(other)))
+
+    def _bias_if(self, holds: Callable[[], bool]) -> str | None:
+        given = [use.parameter for use in self.uses if use.how == "bias"]
+        alike = len(given) == 1 and self._widths == self.network.tape.shape(self.end)[-1:]
+        return given[0] if alike and holds() else None
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """The shape of the first bias."""
+        return next((self.network.tape.shapes[use.parameter] for use in self.uses if use.how == "bias"), ())
+
+    def _with_bias(self, values: Sequence[Tensor], bias: Tensor) -> Tensor:
+        tape = self.network.tape
+        number, = (self._numbers[use.parameter] for use in self.uses if use.how == "bias")
+        given = {**self._given(values), **self._neutral, number: _laid_out(bias, tape.layouts[number])}
+        return replay(tape, given, [self.end], self._values)[0].double()
+
     def __str__(self) -> str:
         """Operations by module, views and copies only where there are no others."""
         ops = [op for op in map(self.network.tape.ops.__getitem__, self.ops) if op.call is not None]
@@ -64,9 +94,11 @@ class Segment:
 
     def __call__(self, *values: Tensor) -> Tensor:
         """The value of ``end`` in float64 for values of the starts, in the order of these."""
-        tape = self.network.tape
-        given = {number: _laid_out(value, tape.layouts[number]) for number, value in zip(self.starts, values)}
-        return replay(tape, {**given, **self._neutral}, [self.end], self._values)[0].double()
+        return replay(self.network.tape, {**self._given(values), **self._neutral}, [self.end], self._values)[0].double()
+
+    def _given(self, values: Sequence[Tensor]) -> dict[int, Tensor]:
+        return {number: _laid_out(value, self.network.tape.layouts[number])
+                for number, value in zip(self.starts, values)}
 
     def draw(self, number: int, seed: int = 0, large: bool = True, tails: bool = False) -> Tensor:
         """Values for a start: of size 1, or where a norm is behind of one beside which its eps is nothing. tails: with
@@ -75,10 +107,14 @@ class Segment:
         drawn = torch.randn(self.network.tape.shape(number), generator=generator, dtype=torch.float64)
         return (drawn**5 if tails else drawn) * (LARGE if large and self.norms else 1.0)
 
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in self.network.tape.parameters.items()}
+
     @cached_property
     def _neutral(self) -> dict[int, Tensor]:
         """Numbers of gains and biases, with what they are when they do nothing."""
-        tape, numbers = self.network.tape, {name: number for number, name in self.network.tape.parameters.items()}
+        tape, numbers = self.network.tape, self._numbers
         return {numbers[use.parameter]: torch.full(tape.shape(numbers[use.parameter]),
                                                    float(use.how == "gain" and not use.through),
                                                    dtype=tape.layouts[numbers[use.parameter]].dtype)

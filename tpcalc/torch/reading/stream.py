@@ -73,7 +73,7 @@ def read_stream(graph: Graph, norms: dict[int, Norm], uses: list[Use], paths: Ch
     if stream.branches:
         _own(graph, norms, uses, stream, on_path)
         first = stream.branches[0]  # of which all that it needs is its own
-        stream.first, stream.last = min([first.where, *first.reads]), _last(graph, norms, stream)
+        stream.first, stream.last = min([first.where, *first.reads]), _last(graph, norms, uses, stream)
     for k, op_index in enumerate(path.ops):
         op = graph.tape.ops[op_index]
         if stream.branches and stream.first <= k <= stream.last and op.call is not None:
@@ -111,11 +111,12 @@ def _own(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: Residual
         branch.ends = find_branch_end(graph, norms, by_op, branch.end, set(branch.ops))
 
 
-def _last(graph: Graph, norms: dict[int, Norm], stream: ResidualStream) -> int:
-    """The last addition, and behind it the norms and factors that also stand behind those before."""
+def _last(graph: Graph, norms: dict[int, Norm], uses: list[Use], stream: ResidualStream) -> int:
+    """The last addition, and behind it the norms, factors and biases that also stand behind those before."""
     ops = [graph.tape.ops[i] for i in stream.path.ops]
     names, last = [(op.name, op.index in norms) for op in ops], stream.branches[-1].where
-    stays = [op.index in norms or op.name in PRODUCTS for op in ops]
+    biases = {use.op.index for use in uses if use.how == "bias"}
+    stays = [op.index in norms or op.name in PRODUCTS or op.name in SUMS and op.index in biases for op in ops]
     adds = {one.add.index for one in stream.branches}
     furthest = 0
     for where in [one.where for one in stream.branches[:-1] if names[one.where] == names[last]][-2:]:

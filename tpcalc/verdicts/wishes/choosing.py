@@ -9,7 +9,7 @@ from typing import Mapping, Sequence
 from ...errors import NotCovered
 from ...orders import Affine
 from ...orders.polytope import Point
-from .pieces import Piece, Pieces
+from .pieces import Piece, Pieces, largest
 from .settings import DECAY, EPSILON, LR, Key, PowerSettings
 from .table import WISHES, Wish
 
@@ -49,9 +49,8 @@ def _cut(pieces: Pieces, found: Sequence[Piece], wishes: Sequence[Wish], more: W
     parts = list(found)
     for clause in more.at_least(pieces.sizes):
         ways = pieces.alternatives(clause, names)
-        cut = [Piece(one.regime, one.part.cut(way)) for one in parts for way in ways]
-        different = {(id(one.regime), frozenset(one.part.corners)): one for one in reversed(cut)}  # of equal ones, one
-        parts = [one for one in reversed(different.values()) if not one.part.is_empty]
+        parts = [Piece(regime, one) for regime in pieces.settings.regimes for one in largest(
+            piece.part.cut(way) for piece in parts if piece.regime is regime for way in ways)]
     return parts
 
 

@@ -91,11 +91,11 @@ class Pieces:
             asked = self.asked(wishes, regime)
             if asked is None:
                 continue
-            parts = _nonempty([part.where(chain.from_iterable(one.forms for one in asked))])
+            parts = largest([part.where(chain.from_iterable(one.forms for one in asked))])
             for clause in clauses:
                 if parts:
                     ways = self.alternatives(clause, names if among is None else among)
-                    parts = _largest(_nonempty([one.cut(way) for one in parts for way in ways]))
+                    parts = largest(one.cut(way) for one in parts for way in ways)
             found += [Piece(regime, one) for one in parts]
         for piece in found:
             self.sizes.require_inside(piece.part)
@@ -123,15 +123,11 @@ class Pieces:
         return Reason(sp.Integer(1), "of the search alone") if found is None else found
 
 
-def _nonempty(parts: Iterable[Polytope]) -> list[Polytope]:
-    return [part for part in parts if not part.is_empty]
-
-
-def _largest(parts: Sequence[Polytope]) -> list[Polytope]:
-    """Those that are not part of another."""
+def largest(parts: Iterable[Polytope]) -> list[Polytope]:
+    """Those that are not empty, and not part of another."""
     kept: list[Polytope] = []
     for part in parts:
-        if any(all(other.contains(corner) for corner in part.corners) for other in kept):
+        if part.is_empty or any(all(map(other.contains, part.corners)) for other in kept):
             continue
-        kept = [other for other in kept if not all(part.contains(corner) for corner in other.corners)] + [part]
+        kept = [other for other in kept if not all(map(part.contains, other.corners))] + [part]
     return kept

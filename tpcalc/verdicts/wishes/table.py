@@ -24,11 +24,13 @@ def _complete(sizes: PowerSizes) -> tuple[Clause, ...]:
     """The second-order part of each parameter's effect on its block is as large as the first-order part.
 
     With another update it is as much larger as that update is, of a smooth function. What two updates do together
-    through a kink is smaller, but each of them then meets the kink by itself, and is as much larger as its root.
+    through a kink is smaller, but each of them then meets the kink by itself, and is as much larger as its root. What
+    a block adds as it is, a bias at its end, has no second order, and is not asked for one.
     """
-    second = sizes.pairs
-    return tuple(tuple(update_of((set(pair) - {name} or {name}).pop()) for pair in second if name in pair)
-                 for name in sizes.trained)
+    second, vectors = sizes.pairs, getattr(sizes.net, "vectors_of_block", ())
+    found = {name: tuple(update_of((set(pair) - {name} or {name}).pop()) for pair in second if name in pair)
+             for name in sizes.trained}
+    return tuple(clause for name, clause in found.items() if clause or name not in vectors)
 
 
 @dataclass(frozen=True)
