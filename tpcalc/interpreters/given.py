@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from math import lcm
 from typing import Any, Callable, Mapping, Union
 
@@ -78,8 +78,17 @@ def whole_heads(program: Program, least: int) -> int:
 
 def head_sizes(program: Program) -> set[int]:
     """How many coordinates heads have, or groups of heads that share."""
-    return {node.coordinates for location in program.locations() for node in location.statement.value.atoms(
-        HeadSum, HeadTurn, HeadTable)}
+    return {size for location in program.locations() for size in _heads_in(location.statement.value)}
+
+
+@lru_cache(maxsize=4096)
+def _heads_in(value: sp.Expr) -> frozenset[int]:
+    return frozenset(node.coordinates for node in value.atoms(HeadSum, HeadTurn, HeadTable))
+
+
+@lru_cache(maxsize=4096)
+def _symbols_in(value: sp.Expr) -> frozenset[sp.Symbol]:
+    return frozenset(value.free_symbols)
 
 
 class Data:
@@ -177,5 +186,5 @@ def _chi(loss: Loss, f: Any, y: Any) -> Any:
 
 def program_parameters(program: Program) -> set[sp.Symbol]:
     """The symbols that are neither sizes nor indices, such as alpha, gamma and a learning rate."""
-    return {symbol for location in program.locations() for symbol in location.statement.value.free_symbols
+    return {symbol for location in program.locations() for symbol in _symbols_in(location.statement.value)
             - {*program.sizes, *location.indices}}

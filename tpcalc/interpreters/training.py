@@ -18,7 +18,7 @@ from ..scaling.parametrization import ParametrizationAtWidth
 from ..optimizers import Clipped
 from ..data import Sequences, Task
 from ..models.activations import activation
-from ..training.builders import program
+from ..training.builders import followed_program
 from ..models.skips import Way
 from ..training.initial_products import block_products, first_product, with_initial_products
 from ..programs.indices import BATCH, L, POSITIONS, T, VISITS, i, l, p
@@ -126,9 +126,6 @@ class Training:
 def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bool, d_in: int, d_out: int,
              probes: int, initial_products: bool) -> Program:
     """Written once, so that it is lowered once."""
-    written = program(net, opt, scale, batched, d_in, d_out, probes)
-    if initial_products:
-        written = with_initial_products(written, net)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     twice = 2 if net.ties_embedding_readout else 1  # U . U has twice the variance of U . nV
     features = activation(net.readout)(net.read((*first, *Way.of(net).last)))
@@ -137,7 +134,8 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:
         square = Loop(i, sp.Integer(0), BATCH - 1, (square,))
-    return replace(written, body=(*written.body, square))
+    written = followed_program(net, opt, scale, batched, d_in, d_out, probes, square)
+    return with_initial_products(written, net) if initial_products else written
 
 
 def placed(work: Callable[[], Value], depth: int | None = None) -> Value:

@@ -31,6 +31,13 @@ def _has_whole_coefficients(expression: sp.Expr) -> bool:
         c.is_Integer for c in sp.Poly(expression, *symbols).coeffs())
 
 
+@lru_cache(maxsize=4096)
+def _polynomial_code(expression: sp.Expr, codes: tuple[tuple[sp.Symbol, str], ...]) -> str:
+    """A polynomial of whole coefficients in the code of its symbols."""
+    found = str(expression.xreplace({symbol: sp.Symbol(code) for symbol, code in codes}))
+    return found if found.isidentifier() else f"({found})"
+
+
 class Names:
     """The families, numbers and functions of a program, by the numbers that its code gives them.
 
@@ -72,11 +79,10 @@ class Names:
         if expression.is_Integer:
             return str(int(expression))
         symbols = expression.free_symbols
-        known = {**{s: sp.Symbol(code) for s, code in index.items() if s in symbols},
-                 **{s: sp.Symbol(f"size_{s}") for s in self.program.sizes if s in symbols}}
+        known = {**{s: code for s, code in index.items() if s in symbols},
+                 **{s: f"size_{s}" for s in self.program.sizes if s in symbols}}
         if symbols and symbols <= set(known) and _has_whole_coefficients(expression):
-            found = str(expression.xreplace(known))
-            return found if found.isidentifier() else f"({found})"
+            return _polynomial_code(expression, tuple(known.items()))
         return f"int({self.number(expression, index)})"
 
     def number(self, expression: sp.Expr, index: Index) -> str:

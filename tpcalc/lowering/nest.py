@@ -7,7 +7,8 @@ once: the index becomes an axis of the arrays. So do the indices of sums. What d
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Iterator, Union
+from functools import lru_cache
+from typing import Iterator, Mapping, Union
 
 import sympy as sp
 
@@ -77,11 +78,15 @@ def find_axes(program: Program) -> Axes:
     """The most loops and sums that can be axes: all of them, less those that something speaks against."""
     locations = program.locations()
     loops = {id(loop): loop for location in locations for loop in location.loops}
+    assigned: dict[int, dict[Family, Member]] = {}
+    for location in locations:
+        for one in location.loops:
+            assigned.setdefault(id(one), {})[location.statement.target.family_key] = location.statement.target
     kept: set[int] = set(loops)
     plain: set[tuple[int, sp.Symbol]] = set()
     while True:
         axes = Axes(frozenset(kept), frozenset(plain), _layouts(locations, kept))
-        bad = set().union(*(_against(program, locations, location, axes) for location in locations))
+        bad = set().union(*(_against(program, locations, assigned, location, axes) for location in locations))
         if not bad:
             return axes
         kept -= {one for one in bad if isinstance(one, int)}
@@ -101,10 +106,18 @@ def _layout(location: Location, kept: set[int]) -> Layout:
     return tuple(bounds.get(index) for index in location.statement.target.indices)
 
 
-def _against(program: Program, locations: list[Location], location: Location, axes: Axes) -> set:
-    """The loops and sums that cannot be axes because of one statement."""
+@lru_cache(maxsize=4096)
+def _atoms(value: sp.Expr) -> tuple[set[sp.Sum], set[NonlinearOuter], set[Member | LossDerivative]]:
+    """What is asked of a value again and again, while fewer and fewer loops are taken for axes."""
+    return value.atoms(sp.Sum), value.atoms(NonlinearOuter), value.atoms(Member, LossDerivative)
+
+
+def _against(program: Program, locations: list[Location], assigned: Mapping[int, Mapping[Family, Member]],
+             location: Location, axes: Axes) -> set:
+    """The loops and sums that cannot be axes because of one statement; assigned: what is, by loop around it."""
     own = {loop.index: id(loop) for loop in axes.of(location)}
     target, value = location.statement.target, location.statement.value
+    totals, functions, members = _atoms(value)
     bad: set = set()
     for loop in axes.of(location):
         inner = location.loops[[one is loop for one in location.loops].index(True) + 1:]
@@ -114,26 +127,25 @@ def _against(program: Program, locations: list[Location], location: Location, ax
                 or any(one.first.has(loop.index) or one.last.has(loop.index) for one in inner)):
             bad.add(id(loop))
     bad |= _clashes(program, locations, location, axes)
-    sums = {s: (location.position, s) for total in value.atoms(sp.Sum) for s, *_ in total.limits}
+    sums = {s: (location.position, s) for total in totals for s, *_ in total.limits}
     names: dict[sp.Symbol, int | tuple] = {**own, **{s: key for s, key in sums.items()
                                                      if axes.is_axis(location.position, s)}}
     for s in set(sums) & {loop.index for loop in location.loops}:  # one name for two things
         bad |= {sums[s], *(id(loop) for loop in location.loops if loop.index == s)}
-    for total in value.atoms(sp.Sum):
+    for total in totals:
         for s, low, high in total.limits:
             bad |= {names[v] for v in (low.free_symbols | high.free_symbols) & set(names)}
         if total.function.has(Outer, NonlinearOuter) and not is_linear_in_outers(total.function):
             bad |= {sums[s] for s, *_ in total.limits}
-    for node in value.atoms(NonlinearOuter):
+    for node in functions:
         bad |= {own[v] for v in node.free_symbols & set(own)}
         bad |= {names[v] for v in node.atoms(sp.Symbol) & set(names) - _summed_inside(node)}
-    for node in value.atoms(Member, LossDerivative):
-        bad |= _misread(program, node, names, axes)
+    for member in members:
+        bad |= _misread(program, member, names, axes)
     for loop in axes.of(location):  # what is assigned in a loop is read there at its own index
-        inside = {p.statement.target.family_key: p.statement.target for p in locations
-                  if any(one is loop for one in p.loops)}
-        for member in value.atoms(Member):
-            if member.family_key in inside:
+        inside = assigned[id(loop)]
+        for member in members:
+            if isinstance(member, Member) and member.family_key in inside:
                 where = inside[member.family_key].indices
                 if loop.index in where and member.indices[where.index(loop.index)] != loop.index:
                     bad.add(id(loop))

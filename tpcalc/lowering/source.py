@@ -197,7 +197,7 @@ class _Program:
         around, w.known, w.large = w.known, [{}], []
         self.leaves.append((leaf, tuple(w.index)))
         at = f"({number}, {''.join(code + ', ' for code in w.index.values())})"
-        w.line(f"# {assign.target} := {str(assign.value)[:200]}".replace("\n", " "))
+        w.line(f"# {assign.target}")
         w.line(f"begin({at})", reads=True)
         for node in assign.value.atoms(*NONREAL):
             raise w.refused(node, "it is no real number, or the derivative of a function that has none")

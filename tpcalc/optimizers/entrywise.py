@@ -199,8 +199,8 @@ def require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegati
         if isinstance(given, str):
             object.__setattr__(opt, key, value)
         over = value - 1
-        above = below_one and (over.is_positive if key in one else over.is_nonnegative)
-        if value.is_negative or value.is_number and not 0 <= value <= sys.float_info.max or above:
+        above = below_one and (over > 0 if key in one else over >= 0) is sp.true
+        if (value < 0) is sp.true or value.is_number and not 0 <= value <= sys.float_info.max or above:
             raise ValueError(f"{name}: got {short(given)}; expected a number of at least 0"
                              + ((" and at most 1" if key in one else " and less than 1") if below_one else
                                 " that a float can hold"))

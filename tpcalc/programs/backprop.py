@@ -14,6 +14,7 @@ sent back what it becomes there, from the last position on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Callable, Collection, Mapping, NamedTuple, Sequence, Union
 
 import sympy as sp
@@ -269,14 +270,23 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
     return sent
 
 
+MOVED = sp.Dummy(real=True)  # one for all: sympy finds derivatives again that it has taken
+
+
+@lru_cache(maxsize=1024)
+def _hidden(average: sp.Expr) -> sp.Dummy:
+    """What stands for an average in a derivative."""
+    return sp.Dummy(real=True)
+
+
 def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
     """d times the derivative in a vector, entrywise, or in a scalar, averaged; sums and averages are gone through."""
     if isinstance(value, sp.Sum):
         return _derivative(value.function, argument, d)
     averages = sorted(value.atoms(Mean, HeadSum, HeadTurn), key=sp.default_sort_key)
-    hidden = {m: sp.Dummy(real=True) for m in averages}
-    outside, x = value.xreplace(hidden), sp.Dummy(real=True)
-    total = d * sp.diff(outside.xreplace({argument: x}), x).xreplace({x: argument})
+    hidden = {m: _hidden(m) for m in averages}
+    outside = value.xreplace(hidden)
+    total = d * sp.diff(outside.xreplace({argument: MOVED}), MOVED).xreplace({MOVED: argument})
     if isinstance(argument, Scalar):
         total = Mean(total)
     for average, symbol in hidden.items():

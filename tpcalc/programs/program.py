@@ -345,11 +345,12 @@ def _check_symbols(program: Program) -> None:
     """Two symbols of one name, such as L and an L that is positive, are two things: one of them is a mistake."""
     known = {str(symbol): symbol for symbol in (*program._indices(), *program.sizes)}
     for statement, _ in walked(program.body):
-        for symbol in sorted(set().union(*(symbolic(e).free_symbols for e in statement.expressions)), key=str):
-            if known.get(str(symbol), symbol) != symbol:
-                raise ValueError(f"program {program.name}: {statement} has a symbol {symbol} that is not the size or "
-                                 f"index {symbol} of the program: their assumptions differ; expected one symbol "
-                                 "of a name")
+        strange = {symbol for e in statement.expressions for symbol in symbolic(e).free_symbols
+                   if known.get(symbol.name, symbol) != symbol}
+        for symbol in sorted(strange, key=str):
+            raise ValueError(f"program {program.name}: {statement} has a symbol {symbol} that is not the size or "
+                             f"index {symbol} of the program: their assumptions differ; expected one symbol "
+                             "of a name")
 
 
 def _check_order(program: Program) -> None:

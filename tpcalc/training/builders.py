@@ -54,6 +54,12 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     >>> [v.name for v in program.matrices]
     ['W']
     """
+    return followed_program(net, opt, scale, batch, d_in, d_out, probes)
+
+
+def followed_program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool, d_in: int, d_out: int,
+                     probes: int, last: Statement | None = None) -> Program:
+    """The ``program`` of a training with one statement more at its end."""
     instance("net", net, Network, NETWORKS)
     whole = branch_scaling(net, opt, scale)
     clipped, opt = (opt, opt.opt) if isinstance(opt, Clipped) else (None, opt)
@@ -166,7 +172,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     drawn = [one.family[(0, l)] for one in trainables if one.initial is None]
     return Program(named, (*(end.subs(t, 0) for end in ends), *(one for one in drawn if isinstance(one, Vector))),
                    tuple(one for one in drawn if isinstance(one, Matrix)),
-                   (given, *schedule_rates(opt)), (*before, Loop(t, sp.Integer(0), T - 1, body)),
+                   (given, *schedule_rates(opt)),
+                   (*before, Loop(t, sp.Integer(0), T - 1, body), *([] if last is None else [last])),
                    (T, L, *(size for size, one in ((BATCH, batch), (POSITIONS, every), (VISITS, way.visits)) if one)),
                    meaning, roles)
 
