@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Callable, Collection, Iterable, Mapping
 
 from .._checks import short
@@ -16,6 +16,7 @@ DIGITS = re.compile(r"\d+")
 WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # what wrappers add to names
 
 
+@cache
 def plain_name(name: str) -> str:
     """A parameter's name without what torch.compile, DDP, FSDP and checkpointing add to it."""
     return ".".join(part for part in name.split(".") if part not in WRAPPERS).removeprefix("module.")

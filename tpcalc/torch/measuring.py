@@ -169,9 +169,11 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     pushes = pushes_of(model)
     times = louder(pushes) if updates else 1.0
     steps = _stepped(model, trainer, {name: times * push for name, push in pushes.items()})
-    again = begun(script, config, seed, updates)
+    for name, p in model.named_parameters():  # as it was, for another first step
+        if (own := plain_name(name)) in steps:
+            p.detach().copy_(steps[own].before)
     louder_still = {name: STRONGER * times * push for name, push in pushes.items()}
-    stronger = _stepped(again, script.optimizer(again), louder_still)
+    stronger = _stepped(model, script.optimizer(model), louder_still)
     sums: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name, (gradient, scale) in slopes.items():
         if (own := name.removesuffix(AS_HEAD)) in steps:

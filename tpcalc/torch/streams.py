@@ -13,6 +13,9 @@ from .._checks import short
 from ..errors import NotCovered
 
 Loss = Callable[[Model, object], Tensor]
+# without a device torch.manual_seed writes down where each call was made, for a device that might still come
+SEEDED = (torch.default_generator.manual_seed if hasattr(torch, "accelerator") and not torch.accelerator.is_available()
+          else torch.manual_seed)
 MAKE = "a function that returns a torch.nn.Module for the arguments of base and target"
 
 
@@ -20,7 +23,7 @@ def build(make: Callable[..., Model], config: Mapping[str, object], seed: int | 
     """A model with its values, its draws from ``seed``; torch's generator is left as it was."""
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
-            torch.manual_seed(seed)
+            SEEDED(seed)
         model = make(**config)
     if not isinstance(model, nn.Module):
         raise ValueError(f"make: it returned {short(model)} for {dict(config)}; expected {MAKE}")
