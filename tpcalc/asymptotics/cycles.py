@@ -149,8 +149,10 @@ def longest(edges: Edges, alone: Values, rate: Fraction = Fraction(0)) -> tuple[
     """The largest values that pass along all edges; or a cycle of positive weight, in the order in which it passes."""
     parts = list(dict.fromkeys([*alone, *(part for to, of, _ in edges for part in (to, of))]))
     number = {part: i for i, part in enumerate(parts)}  # numbers are compared faster than parts
-    values = [alone.get(part, LEAST) for part in parts]
-    over = [(number[to], number[of], _over(weight, halves, rate)) for (to, of, halves), weight in edges.items()]
-    cycle = positive_cycle(values, over, LEAST, LARGE)
-    found = {part: value for part, value in zip(parts, values) if value > LEAST}
+    unit = 2 * rate.denominator if rate else 1  # and whole numbers faster than fractions
+    values = [alone.get(part, LEAST) * unit for part in parts]
+    over = [(number[to], number[of], (weight + (weight & 1)) * unit - rate.numerator * halves)
+            for (to, of, halves), weight in edges.items()]
+    cycle = positive_cycle(values, over, LEAST * unit, LARGE * unit)
+    found = {part: value // unit for part, value in zip(parts, values) if value > LEAST * unit}
     return found, [parts[over[i][0]] for i in reversed(cycle)]
