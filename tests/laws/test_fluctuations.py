@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from support.given import ANYTHING, meant
 
-RUN = tp.train(tp.ResNet(), tp.Task((1, 0.8), (1, -0.7), probes=[[0.5]]), tp.SGD(0.3), tp.DepthScaling(), 2)
+TASK = tp.Task((1, 0.8), (1, -0.7), probes=[[0.5]])
 ROUND_OFF = 1e-10
 
 
@@ -76,12 +77,18 @@ def test_an_input_given_twice_is_one_input(problem: tuple) -> None:
         assert np.max(np.abs(double.bias[:, i:i + 1] - single.bias)) <= ROUND_OFF * size
 
 
+@cache
+def trained() -> tp.Run:
+    """Once a process, and not where tests are collected, which every process does."""
+    return tp.train(tp.ResNet(), TASK, tp.SGD(0.3), tp.DepthScaling(), 2)
+
+
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(ANYTHING)
 def test_a_width_is_a_whole_number_or_refused(n: Any) -> None:
     number = meant(n)
     try:
-        found = RUN.at_width(n)
+        found = trained().at_width(n)
     except ValueError as refusal:
         assert "n: " in str(refusal) and "expected a whole number of at least 1" in str(refusal)
         assert number is None or not (isinstance(n, int) and 1 <= n <= 2**53)
@@ -93,7 +100,7 @@ def test_a_width_is_a_whole_number_or_refused(n: Any) -> None:
 @pytest.mark.parametrize("probes", [False, True])
 def test_rates_of_zero_learn_nothing(probes: bool) -> None:
     """f_t is V . x^L / n at all steps: one Gaussian law with a bias of nothing."""
-    run = tp.train(tp.ResNet(), RUN.task, tp.SGD(0.0), tp.DepthScaling(), 3)
+    run = tp.train(tp.ResNet(), TASK, tp.SGD(0.0), tp.DepthScaling(), 3)
     at = run.at_width(100, probes=probes)
     grown = (1 + 1 / 3) ** 3
     inputs = np.full(2, 0.5) if probes else np.array([1, 0.8])
