@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -84,6 +85,7 @@ def _nodes(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x, weight * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
 
 
+@lru_cache(maxsize=4096)
 def tidy(expression: sp.Expr) -> sp.Expr:
     """One fraction, factored: zero if it is zero, and square roots of it split."""
     return sp.factor(expression)
