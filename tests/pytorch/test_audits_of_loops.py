@@ -69,13 +69,17 @@ def test_scripts_over_visits(kind: str, recipe: str | None) -> None:
     assert audited(-1, 0, kind, recipe, "layers").ok
 
 
-@pytest.mark.parametrize("recipe", ["depth-mup", None])
-@pytest.mark.parametrize("kind", ALSO)
-@pytest.mark.parametrize("power, rate, quantity, cause", [
-    (-0.5, 0, "branch", "multiplier is missing or too large"), (-0.75, 0, "branch", "missing or too large"),
-    (0, 0, "branch", "missing or too large"), (-1, -1, "update", "smaller than|vanish with the number of visits"),
-    (-1, 0.5, "update", "lacks a factor")],
-    ids=["(N L)^(-1/2)", "DeepNorm", "no multiplier", "rate over N", "rates grow"])
+FAULTS = {"(N L)^(-1/2)": (-0.5, 0, "branch", "multiplier is missing or too large"),
+          "DeepNorm": (-0.75, 0, "branch", "missing or too large"),
+          "no multiplier": (0, 0, "branch", "missing or too large"),
+          "rate over N": (-1, -1, "update", "smaller than|vanish with the number of visits"),
+          "rates grow": (-1, 0.5, "update", "lacks a factor")}
+
+
+@pytest.mark.parametrize("power, rate, quantity, cause, kind, recipe", [
+    pytest.param(*fault, kind, recipe, id=f"{name}-{kind}-{recipe}", marks=[pytest.mark.nightly] * ((i + j + k) % 2))
+    for i, (name, fault) in enumerate(FAULTS.items()) for j, kind in enumerate(ALSO)
+    for k, recipe in enumerate(("depth-mup", None))])  # every run has all pairs
 def test_faults_over_visits_are_found(power: float, rate: float, quantity: str, cause: str, kind: str,
                                       recipe: str | None) -> None:
     found = audited(power, rate, kind, recipe)

@@ -60,9 +60,10 @@ def trained(family: Any, lr: float = 3e-3, **at: Any) -> tuple[Any, Any]:
     return model, optimizer
 
 
-@pytest.mark.parametrize("make", [gpt, by_root, norms_behind])
-@pytest.mark.parametrize("forward", ["gauge", "multiplier"])
-@pytest.mark.parametrize("recipe, order", [("depth-mup", "interleaved"), ("completep", "stacked")])
+@pytest.mark.parametrize("make, forward, recipe, order", [
+    pytest.param(make, forward, *one, marks=[pytest.mark.nightly] * ((i + j + k) % 2))
+    for i, make in enumerate((gpt, by_root, norms_behind)) for j, forward in enumerate(("gauge", "multiplier"))
+    for k, one in enumerate((("depth-mup", "interleaved"), ("completep", "stacked")))])  # every run has all pairs
 def test_the_loss_stays_and_gradients_are_as_said(make: Any, forward: str, recipe: str, order: str) -> None:
     """Before and after are one function; gradients of old parameters are those of before over the scale."""
     family = tpt.plan(make, base=dict(n_layer=2), recipe=recipe, forward=forward)
