@@ -347,7 +347,8 @@ def _check_symbols(program: Program) -> None:
     for statement, _ in walked(program.body):
         strange = {symbol for e in statement.expressions for symbol in symbolic(e).free_symbols
                    if known.get(symbol.name, symbol) != symbol}
-        for symbol in sorted(strange, key=str):
+        if strange:
+            symbol = min(strange, key=str)
             raise ValueError(f"program {program.name}: {statement} has a symbol {symbol} that is not the size or "
                              f"index {symbol} of the program: their assumptions differ; expected one symbol "
                              "of a name")
