@@ -234,3 +234,31 @@ def test_a_training_that_blows_up_says_so() -> None:
     huge = type(run.fluctuations)(task, OPT, 2, 0.5, 0.5, False)
     with pytest.raises(tp.Divergence, match="fluctuations"):
         huge.covariance
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("rate", [1e20, 1e40])
+def test_rates_that_leave_nothing_but_round_off_in_layer_time_say_where(rate: float, trained: bool) -> None:
+    """1 - Pi R has lost its 1, and is singular, in the second step, at a layer time."""
+    batch = tp.Task([[[1], [0.8]]] * 2, [[[1], [0.2]]] * 2)
+    run = tp.train(tp.ResNet(train_embedding_readout=trained), batch, tp.SGD(rate), tp.DepthScaling(), tp.oo)
+    with pytest.raises(tp.Divergence, match="at step 1, layer time .* leave nothing but round-off") as blown:
+        run.at_width(16)
+    assert blown.value.step == 1 and 0 <= blown.value.layer <= 1
+
+
+@pytest.mark.parametrize("rate, depth", [(1e35, 2), (1e59, 1), (1e38, 3)])
+def test_biases_that_are_not_finite_are_none(rate: float, depth: int) -> None:
+    """The determinant has powers of the rate that overflow where outputs and covariances do not."""
+    run = tp.train(NET, tp.Task([1, 0.8], [1, 0.5], probes=[0.3]), tp.SGD(rate), tp.DepthScaling(), depth)
+    with pytest.raises(tp.Divergence, match=f"at depth {depth}"):
+        run.fluctuations.bias
+    with pytest.raises(tp.Divergence, match=f"at depth {depth}"):
+        run.at_width(16)
+
+
+def test_the_next_order_of_huge_variances_is_a_number() -> None:
+    """Of cumulants whose powers overflow, ratios do not."""
+    cumulants = np.array([2.0]), np.array([0.3]), np.array([-7.0])
+    huge = (one * 1e60**k for k, one in enumerate(cumulants, 2))
+    assert next_order(*huge) == pytest.approx(next_order(*cumulants), rel=1e-12)

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _checks
 from .._shown import Short
-from ..errors import NotCovered
+from ..errors import Divergence, NotCovered
 from ..optimizers import SGD
 from ..models import ResNet
 from ..data import Task
@@ -182,13 +182,17 @@ class Fluctuations(Short):
                                  probes)
         rows = np.flatnonzero(network.learnt if probes is None else ~network.learnt)
         responses = self._responses if probes is None else TiltedResponses()
-        if self.depth is None:
-            limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_embedding_readout, probes,
-                              self.net)
-            found = infinite_depth(limit, network, lambda base: quantity(base, rows, responses), TOLERANCE)
-        else:
-            found = quantity(base_solution(network), rows, responses)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.depth is None:
+                limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_embedding_readout,
+                                  probes, self.net)
+                found = infinite_depth(limit, network, lambda base: quantity(base, rows, responses), TOLERANCE)
+            else:
+                found = quantity(base_solution(network), rows, responses)
         shape = self.task.steps, self.task.batch if probes is None else len(probes), self.task.d_out
+        if not all(np.all(np.isfinite(value)) for value in found.values):
+            raise Divergence(f"fluctuations: values at {network.where} are too large to be known; a smaller learning "
+                             "rate may help")
         return found._replace(values=tuple(value.reshape(shape * (value.ndim // 2)) for value in found.values))
 
 
@@ -264,7 +268,7 @@ def next_order(second: np.ndarray, third: np.ndarray, fourth: np.ndarray) -> np.
     whose parts may add up, so that absolute values are taken. Outputs without fluctuations have none.
     """
     size = np.where(second > 0, second, np.inf)
-    return (np.abs(fourth) / size**2 / 4 + 5 * third**2 / size**3 / 18) / 2
+    return (np.abs(fourth / size / size) / 4 + 5 * (third / size / np.sqrt(size))**2 / 18) / 2  # no power overflows
 
 
 def bias_gradient(base: TiltedSolution) -> BiasGradient:

@@ -270,8 +270,10 @@ class TiltedSolution:
         except np.linalg.LinAlgError:  # 1 - Pi R of values so large that the 1 is lost
             changed = size = also = np.nan
         if not np.isfinite(changed):
+            step = None if order else (int(np.sum(self.reached)) - 1) // self.network.per_step
             raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite at "
-                             f"{self.network.where}; a smaller learning rate may help")
+                             f"{self.network.where}{'' if step is None else f', step {step}'}; a smaller learning rate "
+                             "may help", step)
         return changed, max(size, also)
 
     def _read_out(self, order: int) -> float:

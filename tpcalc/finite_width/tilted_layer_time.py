@@ -17,6 +17,7 @@ import numpy as np
 
 from .._types import Fields
 from ..propagators.collocation import ROUND_OFF, CollocationPropagator
+from ..errors import Divergence
 from ..models import ResNet
 from ..propagators.layer_time import TooLong, picard
 from .causal_pairs import causal_pairs
@@ -113,13 +114,30 @@ class LayerTime:
             own.law[0, :, first, second], own.law[0, :, second, first] = P, P.transpose(0, 2, 1)
         for own, other, forward in ((self.left, self.right, True), (self.right, self.left, False)):
             own.product[0] = own.law[0] @ other.law[0]
-            own.inverse[...] = np.linalg.inv(np.eye(2 * n) - own.product[0])
+            own.inverse[...] = self._inverses(own.product[0])
             own.C[0] = own.inverse @ own.law[0]
             own.added[0] = tilted_density(own.C[0], self.network.noise, self.network.drift, forward)
         if self.network.net is not None:
             self.block = BlockDensity(self.network.net, propagator.noise, propagator.drift * propagator.w,
                                       np.outer(propagator.rho, propagator.rho), self.left.C[0], self.right.C[0])
             self.left.added[0], self.right.added[0] = self.block.theta, self.block.omega
+
+    def _inverses(self, products: np.ndarray) -> np.ndarray:
+        """(1 - product)^-1 at every node; raises ``Divergence`` where products are so large that the 1 is lost."""
+        one, step = np.eye(products.shape[-1]), np.arange(self.network.rows) // self.network.per_step
+        try:
+            return np.linalg.inv(one - products)
+        except np.linalg.LinAlgError:  # found once more, row by row of the training
+            for t in range(step[-1] + 1):
+                known = np.flatnonzero(np.tile(step <= t, 2))
+                for time, product in zip(self.network.mesh.times.tolist(), products):
+                    try:
+                        np.linalg.inv((one - product)[np.ix_(known, known)])
+                    except np.linalg.LinAlgError:
+                        raise Divergence(f"fluctuations: at step {t}, layer time {time:.3g}, values of size "
+                                         f"{np.max(np.abs(product)):.1e} leave nothing but round-off; a smaller "
+                                         "learning rate may help", t, time) from None
+            raise
 
     def as_stiff(self, element: int) -> np.ndarray:
         """(elements,), where the law grows as much, or nearly, as in one of them."""
