@@ -74,9 +74,10 @@ def extrapolated_to_width(problem: Problem, limit: np.ndarray, limit_error: floa
                           ) -> DrawnAtWidth:
     """The mean and deviation at a width of networks drawn at ``widths``, in powers of 1/n from the limit on.
 
-    Of every seed the coordinates of a narrower network are drawn as the first of a wider one; the mean is linear in
-    what they give, so that its error is that of a mean over seeds, and that of the limit. Raises ``NotCovered`` where
-    no power is derived.
+    Of every seed the coordinates of a narrower network are drawn as the first of a wider one, in first vectors and
+    first products with a matrix (in later ones, too, would gain nothing: what widths do not share anyway is as large);
+    the mean is linear in what they give, so that its error is that of a mean over seeds, and the limit's by its share.
+    Raises ``NotCovered`` where no power is derived.
     """
     known = _sizes("widths", widths)
     refusal = refusal_of_powers(problem)
@@ -89,12 +90,12 @@ def extrapolated_to_width(problem: Problem, limit: np.ndarray, limit_error: floa
     weights = np.sqrt(n)[:, None]  # networks of width n differ by n^(-1/2)
     powers = n[:, None] ** -np.arange(1.0, orders + 1)
     at = (float(width) ** -np.arange(1.0, orders + 1)) @ np.linalg.pinv(weights * powers) * weights.ravel()
-    means = limit + np.tensordot(at, np.array(found) - limit, 1)
+    means, share = limit + np.tensordot(at, np.array(found) - limit, 1), 1 - np.sum(at)
     variances = np.array([n_one * np.var(one, axis=0, ddof=1) for n_one, one in zip(n, found)])
     constant = n[:, None] ** -np.arange(float(orders))
     at = (float(width) ** -np.arange(float(orders))) @ np.linalg.pinv(constant)
     std = np.sqrt(np.maximum(np.tensordot(at, variances, 1), 0.0) / width)
-    error = np.hypot(np.std(means, axis=0, ddof=1) / np.sqrt(len(means)), limit_error)
+    error = np.hypot(np.std(means, axis=0, ddof=1) / np.sqrt(len(means)), share * limit_error)
     series, sizes = "1/n" if orders == 1 else "1/n and 1/n^2", ", ".join(map(str, known))
     result = DrawnAtWidth(np.mean(means, axis=0), std, f"extrapolated from {len(means)} networks of each of the widths "
                           f"{sizes}, in {series}: {reason_of_powers(problem)}; the error of the mean is at most "
