@@ -11,7 +11,11 @@ from scipy.special import erf
 
 import tpcalc as tp
 from support.nightly import few
+from support.plain.many_trainings import ManyTrainings
+from tpcalc.finite_width.crossover import of_rank_one
 from tpcalc.finite_width.half_circle import arcs_of, gaussians, mean_over
+from tpcalc.results import sampled_fluctuations
+from tpcalc.results.sampled_fluctuations import SampledFluctuations
 
 SCALE = tp.DepthScaling()
 PAIR = np.array([[1.0], [0.8]]), np.array([[1.0], [-0.7]])
@@ -39,8 +43,10 @@ def test_linear_networks_follow_the_law_of_a_sign(depth: Any) -> None:
     for width in (10, 100, 1000):
         law = erf(abs(seen) * np.sqrt(width / (2 * growth(depth))) / square)
         at, held_out = run.at_width(width), run.at_width(width, probes=True)
-        np.testing.assert_allclose(at.mean[1], law * run.outputs[1], rtol=0, atol=2e-4)
-        np.testing.assert_allclose(held_out.mean[1], law * run.probe_outputs[1], rtol=0, atol=4e-4)
+        rest, of_probes = (0.0, 0.0) if depth is tp.oo else (run._first_update.rest(one)[0] for one in (False, True))
+        np.testing.assert_allclose(at.mean[1], law * (run.outputs[1] + rest / width), rtol=0, atol=2e-4)
+        np.testing.assert_allclose(held_out.mean[1], law * (run.probe_outputs[1] + of_probes / width), rtol=0,
+                                   atol=4e-4)
         np.testing.assert_allclose(at.std[0].ravel(), np.sqrt(growth(depth) / width) * xi, rtol=1e-9)
         np.testing.assert_allclose(held_out.std[0], np.sqrt(growth(depth) / width) * TWO.probes, rtol=1e-9)
         assert np.isnan(at.std[1]).all() and not at.mean[0].any()
@@ -53,7 +59,64 @@ def test_a_loss_that_is_not_squared() -> None:
     one = tp.Task([1.0, 0.8], [1, -1], "logistic")
     run = tp.train(tp.ResNet(), one, tp.Muon(0.3), SCALE, 4)
     assert run.crossover_width == pytest.approx([growth(4) / 4], rel=1e-3)  # chi = -1/2, its slope 1/4
-    np.testing.assert_allclose(run.at_width(16).mean[1], run.outputs[1], rtol=1e-12)  # its sign is certain
+    mean = run.outputs[1] + run._first_update.rest(False)[0] / 16  # its sign is certain
+    np.testing.assert_allclose(run.at_width(16).mean[1], mean, rtol=1e-12)
+
+
+def of_update(net: tp.ResNet, task: tp.Task, opt: Any, depth: int, draws: int, monkeypatch: pytest.MonkeyPatch
+              ) -> tuple[np.ndarray, np.ndarray]:
+    """n (mean - E F) by so many draws of as many coordinates, and its errors."""
+    monkeypatch.setattr(sampled_fluctuations, "OF_UPDATE", draws)
+    return SampledFluctuations(tp.Problem(net, task, opt, SCALE, depth)).bias_of_update(False)
+
+
+@pytest.mark.parametrize("depth", [1, 4, pytest.param(8, marks=pytest.mark.slow)])
+def test_small_updates_have_the_bias_of_a_norm(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one sample and a linear network -v / 8 of the change, v the relative variance of the gradient's square."""
+    one = tp.Task([1.0, 1.0], [1, 1])
+    run = tp.train(tp.ResNet(), one, tp.Muon(1e-3), SCALE, depth)
+    found, error = of_update(tp.ResNet(), one, tp.NormalizedSGD(1e-3), depth, 256, monkeypatch)
+    v = 4 + (depth - 1) * (4 / depth + 2 / depth**2) / (1 + 1 / depth) ** 2
+    assert abs(found + v / 8 * run.outputs[1]) < 3.5 * error < 0.4 * abs(found)
+
+
+def test_muon_is_a_normalized_update_where_gradients_are_of_rank_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw by draw; of inputs in a plane, too, where there is one output."""
+    plane = tp.Task([[[1, 0.2], [0.3, -0.9]]] * 2, [[[1], [-0.7]]] * 2)
+    two = tp.Task([[[1]]] * 2, [[[1, -0.7]]] * 2)
+    for task in (plane, two):
+        muon, normalized = (of_update(tp.ResNet(), task, one, 2, 32, monkeypatch) for one in (
+            tp.Muon(0.7), tp.NormalizedSGD(0.7)))
+        np.testing.assert_allclose(muon, normalized, rtol=1e-9)
+        replaced = of_rank_one(tp.Problem(tp.ResNet(), task, tp.Muon(0.7, sphere=True), SCALE, 2))
+        assert replaced.opt == tp.NormalizedSGD(0.7)
+
+
+@pytest.mark.parametrize("net, opt, n, networks", [
+    (tp.ResNet(), tp.Muon(1.5), 16, 15000), (tp.ResNet(), tp.Muon(1.5, sphere=True), 16, 0),
+    pytest.param(tp.ResNet("tanh"), tp.NormalizedSGD(1.0), 16, 30000, marks=pytest.mark.slow),
+    pytest.param(tp.ResNet("tanh", "mlp"), tp.NormalizedSGD(0.5), 16, 30000, marks=pytest.mark.slow),
+    pytest.param(tp.ResNet(), tp.Muon(1.5), 32, 40000, marks=pytest.mark.slow)], ids=str)
+def test_the_term_of_order_one_over_n(net: tp.ResNet, opt: Any, n: int, networks: int) -> None:
+    """Against real networks, whose first outputs are taken out of the others by regression; it is far from nothing,
+    and where updates are large first outputs and what an update does to the others fluctuate together."""
+    task = tp.Task([[[1, 0.2], [0.3, -0.9]]] * 2, [[[1], [-0.7]]] * 2)
+    run = tp.train(net, task, opt, SCALE, 2)
+    at, rest = run.at_width(n), run._first_update.rest(False)[0].ravel()
+    assert "with the term of order 1/n, to" in at.warning
+    if not networks:
+        free = tp.train(net, task, replace(opt, sphere=False), SCALE, 2)
+        np.testing.assert_allclose(rest, free._first_update.rest(False)[0].ravel(), rtol=1e-12)
+        return
+    plain = ManyTrainings(task, tp.NormalizedSGD(opt.lr), net.block, net.phi, SCALE.multiplier(2),
+                          SCALE.update_size(2), 2)
+    first, second = plain.outputs(n, networks, 3, 256).reshape(networks, 2, -1).transpose(1, 0, 2)
+    known = np.column_stack([np.ones(networks), first])
+    fit = np.linalg.lstsq(known, second, rcond=None)[0]
+    error = np.hypot(np.std(second - known @ fit, axis=0) / networks**0.5, at.error[1].ravel())
+    away = fit[0] - at.mean[1].ravel()
+    assert np.all(np.abs(away) < 3 * error + 0.2 * np.abs(rest) / n)  # and 1/n^2
+    assert np.max(np.abs(away + rest / n) / error) > 4
 
 
 def test_gradient_descent_has_none() -> None:

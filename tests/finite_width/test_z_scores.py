@@ -10,7 +10,7 @@ refused, or of which ``at_width`` warns at every width that is affordable, are c
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import pytest
 import tpcalc as tp
 from support.plain.many_networks import outputs as linear_networks
 from support.plain.many_trainings import ManyTrainings
+from tpcalc.finite_width.crossover import MeanAtWidth
 from tpcalc.finite_width.drawn_networks import DrawnAtWidth
 from tpcalc.results.sampled_fluctuations import SampledFluctuations
 
@@ -68,7 +69,7 @@ def real(one: Drawn, n: int, networks: int, seed: int) -> np.ndarray:
     eps, g = one.scale.multiplier(one.depth), one.scale.update_size(one.depth)
     if one.net.train_embedding_readout:
         return linear_networks(one.task, one.opt, eps, g, one.depth, n, networks, seed, True)
-    plain = ManyTrainings(one.task, one.opt, one.net.block, one.net.phi, eps, g, one.depth)
+    plain = ManyTrainings(one.task, one.opt, one.net.block, one.net.phi, eps, g, one.depth, one.net.zero_readout)
     return plain.outputs(n, networks, seed).reshape(networks, -1)
 
 
@@ -97,9 +98,11 @@ def z_scores(one: Drawn, seed: int) -> tuple[np.ndarray, str]:
     rng = np.random.default_rng([SEED, seed])
     run = tp.train(one.net, one.task, one.opt, one.scale, one.depth)
     along, n = directions(one, rng), WIDTHS[0]
-    if not isinstance(run.at_width(n), DrawnAtWidth):
+    at = run.at_width(n)
+    if not isinstance(at, DrawnAtWidth):
         if not isinstance(one.opt, tp.SGD):
-            return extrapolated(one, run, n, seed, along, None)[:2], "quadrature"
+            said = "quadrature" + " with a bias" * isinstance(at, MeanAtWidth)
+            return extrapolated(one, run, n, seed, along, None)[:2], said
         known = next((n for n in WIDTHS if run.at_width(n).warning is None), None)
         if known is None:
             raise Warned(f"the next order in 1/n is not small up to n = {WIDTHS[-1]}")
@@ -115,7 +118,9 @@ def z_scores(one: Drawn, seed: int) -> tuple[np.ndarray, str]:
 
 def extrapolated(one: Drawn, run: tp.Run, n: int, seed: int, along: np.ndarray, sigma: np.ndarray | None) -> np.ndarray:
     """z-scores of two means and two variances at n and 2 n; sigma: (batches, outputs, outputs), where it is known."""
-    of_means = 4 if sigma is not None else 2  # without a bias, whose order 1/n is taken away, too
+    at = run.at_width(n)
+    # without a bias the order 1/n is taken away, too
+    of_means = 4 if sigma is not None or isinstance(at, MeanAtWidth) else 2
     if sigma is None:
         sigma = np.full((1, len(along), len(along)), np.nan)
     each = np.einsum("ik,bij,jk->bk", along, sigma, along)
@@ -128,8 +133,8 @@ def extrapolated(one: Drawn, run: tp.Run, n: int, seed: int, along: np.ndarray, 
         unit = np.concatenate([np.full(2, width**-0.5), np.ones(2)])  # means in outputs, variances times n
         away.append(((found - expected) * unit, error * unit))
     found = run.fluctuations if sigma.shape[0] > 1 else None
-    limit = np.zeros(2) if found is None else np.hypot(  # of f, which counts 4 - 1 times, and of b
-        run.error_estimate, found.bias_errors.ravel() @ np.abs(along) / n)
+    limit = at.error.ravel() @ np.abs(along) if isinstance(at, MeanAtWidth) else np.zeros(2) if found is None else (
+        np.hypot(run.error_estimate, found.bias_errors.ravel() @ np.abs(along) / n))  # of f, 4 - 1 times, and of b
     times = np.array([of_means, of_means, 2, 2])
     errors = np.sqrt((times * away[1][1]) ** 2 + away[0][1] ** 2 + np.concatenate([limit, own]) ** 2)
     return (times * away[1][0] - away[0][0]) / errors
@@ -159,3 +164,29 @@ def test_every_z_score_of_drawn_trainings() -> None:
     assert len(z) >= 200 and sum(refused.values()) + len(scores) == DRAWS
     assert 0.85 < np.sqrt(np.mean(z**2)) < 1.15
     assert np.abs(z).max() < 4.5
+
+
+@pytest.mark.slow
+def test_every_z_score_of_entrywise_updates_without_first_outputs() -> None:
+    """Forty drawn first updates by signs and by Adam, which have biases and no expansion that is sampled: means of
+    networks that ``at_width`` draws, and those told from narrower ones, along a direction. Prints all."""
+    rng, scores = np.random.default_rng(SEED + 1), []
+    every = (one for one in (drawn(rng) for _ in range(10 * DRAWS)) if isinstance(one.opt, (tp.SignSGD, tp.Adam)))
+    for k, one in zip(range(40), every):
+        task = tp.Task(one.task.inputs[:2], one.task.targets[:2], one.task.loss)
+        one = replace(one, net=replace(one.net, zero_readout=True), task=task)
+        run = tp.train(one.net, one.task, one.opt, one.scale, one.depth)
+        along, z = directions(one, np.random.default_rng([SEED, k]))[:, 0], []
+        for n, widths in ((32, None), (64, (16, 32))):
+            at = run.at_width(n, seeds=100, widths=widths)
+            assert isinstance(at, DrawnAtWidth)
+            theirs = real(one, n, 1000, k) @ along
+            own = (np.std(at.outputs.reshape(100, -1) @ along, ddof=1) / 10 if widths is None else
+                   at.error.ravel() @ np.abs(along))
+            z.append((theirs.mean() - at.mean.ravel() @ along) / np.hypot(theirs.std(ddof=1) / 1000**0.5, own))
+        print(f"{k}: {one.said}: {np.round(z, 2).tolist()}", flush=True)
+        scores.append(z)
+    rms = np.sqrt(np.mean(np.square(scores), axis=0))
+    print(f"rms of {len(scores)} of networks of the width {rms[0]:.2f}, of narrower ones {rms[1]:.2f}; largest "
+          f"{np.abs(scores).max():.2f}")
+    assert len(scores) == 40 and 0.75 < rms[0] < 1.25 and rms[1] < 1.25 and np.abs(scores).max() < 4

@@ -6,6 +6,10 @@ N(0, Sigma_0), where F is what it does at infinite width. That meets F(chi(0)) f
 the fluctuation of chi along the leading mode of the tangent kernel is as large as chi is. Updates that are linear in
 chi have no such term: it vanishes in the mean.
 
+With D what the first update of a network does to its outputs, by given loss derivatives, and C(chi) / n its covariance
+with f_0, the next term is (b(chi) + div C(chi)) / n: b / n is the bias of D, which a network with ``zero_readout`` has,
+and the divergence is what is left of E C(chi(g / n^(1/2))) Sigma_0^-1 g / n^(1/2), D being drawn with g.
+
 F is odd, since chi and the readout may change their signs together: where all chi lie in a plane, half a circle of
 directions says all of it.
 
@@ -69,12 +73,20 @@ class LimitRun(Protocol):
     def solved(self) -> Any: ...
 
 
+class MeanAtWidth(OutputsAtWidth):
+    """Mean outputs that are known to order 1/n; error: the standard error of the mean."""
+
+    error: np.ndarray
+
+
 @dataclass(frozen=True)
 class FirstUpdate:
-    """What the first outputs' fluctuation does to the updates of a problem. limit: trains another at infinite width."""
+    """What the first outputs' fluctuation does to the updates of a problem. limit: trains another at infinite width;
+    rest: of the outputs after the first update, or of the probes', n (mean - E F) and its standard error, or None."""
 
     problem: Problem
     limit: Callable[[Problem], LimitRun]
+    rest: Callable[[bool], tuple[np.ndarray, np.ndarray]] | None = None
 
     @property
     def is_linear(self) -> bool:
@@ -208,9 +220,14 @@ class FirstUpdate:
         return mean_over(self._arcs, directions, sigma.shape[1])
 
     @cached_property
+    def at_limit(self) -> tuple[np.ndarray, float]:
+        """F of infinite width, flat, and how far it may be off, there and elsewhere."""
+        value, error = self._moved(self.first_chi)
+        return value, max(RESOLVED * float(np.max(np.abs(value))), error)
+
+    @cached_property
     def _arcs(self) -> list[Arc]:
         """F on half a circle of directions in the plane."""
-        value, error = self._moved(self.first_chi)
         shape = self.problem.task.targets[0].shape
 
         def along(direction: np.ndarray) -> np.ndarray:
@@ -220,8 +237,7 @@ class FirstUpdate:
                 raise NotCovered("at_width: some networks move along loss derivatives whose update is not known at "
                                  f"infinite width: {unknown}") from None
 
-        return arcs_of(along, self.plane @ self.first_chi.ravel(),
-                       max(RESOLVED * float(np.max(np.abs(value))), error))
+        return arcs_of(along, self.plane @ self.first_chi.ravel(), self.at_limit[1])
 
     def at_width(self, width: int, probes: bool = False) -> OutputsAtWidth:
         """Mean and standard deviation of a training of one update at most, as far as they are known: at the second
@@ -249,12 +265,22 @@ class FirstUpdate:
         mean, std = np.zeros((task.steps, *shape)), np.full((task.steps, *shape), np.nan)
         std[0] = np.sqrt(variances / width)
         if task.steps > 1:
-            at = FirstUpdate(as_free_update(self.problem, width), self.limit)
-            mean[1] = at.mean(width)[which].reshape(shape)
-        known = "that of the projection is in it, and other" if on_sphere(opt) else "and"
-        return OutputsAtWidth(mean, std, f"at width {width} the mean at step 1 is that over the fluctuation of first "
-                              f"outputs, {known} terms of order 1/n are not known, nor is the deviation; with seeds "
-                              f"networks of the width are drawn{self.warning(width)}")
+            at = FirstUpdate(as_free_update(self.problem, width), self.limit) if on_sphere(opt) else self
+            moved = at.mean(width)
+            mean[1] = moved[which].reshape(shape)
+        said = (f"at width {width} the mean at step 1 is that over the fluctuation of first outputs"
+                f"{', that of the projection is in it' * on_sphere(opt)}")
+        beside = f"; with seeds networks of the width are drawn{self.warning(width)}"
+        if task.steps == 1 or self.rest is None:
+            return OutputsAtWidth(mean, std, f"{said}, and {'other ' * on_sphere(opt)}terms of order 1/n are not "
+                                  f"known, nor is the deviation{beside}")
+        rest, error = self.rest(probes)
+        limit, resolution = self.at_limit
+        mean[1] += rest * float(moved @ limit / (limit @ limit or 1.0)) / width  # odd in chi, as F is: both turn
+        found = MeanAtWidth(mean, std, f"{said}, with the term of order 1/n, to {np.max(error) / width:.1g}; the "
+                            f"deviation is not known{beside}")
+        found.error = np.stack([0 * error, np.hypot(error / width, resolution)])
+        return found
 
     def warning(self, width: int) -> str:
         """What is said below ten times the crossover width of the first update, "" from there on."""
@@ -344,3 +370,13 @@ def as_free_update(problem: Problem, width: int) -> Problem:
         return replace(problem, opt=Lion(lr, weight_decay=1 - rho, independent=True))
     free = replace(opt, lr=lr, sphere=False, weight_decay=1 - rho, independent=True)  # type: ignore[type-var]
     return replace(problem, opt=free)
+
+
+def of_rank_one(problem: Problem) -> Problem:
+    """The problem without spheres, by a tp.NormalizedSGD where tp.Muon does the same in its first update and takes
+    longer: gradients of linear networks are of rank one where loss derivatives lie in a plane, of one output, one
+    sample, or inputs that are multiples of one."""
+    opt: Value = problem.opt
+    if isinstance(opt, Muon) and not opt.newton_schulz_steps and problem.net.is_linear:
+        opt = NormalizedSGD(opt.lr, weight_decay=opt.weight_decay, independent=opt.independent)
+    return replace(problem, opt=replace(opt, sphere=False) if on_sphere(opt) else opt)

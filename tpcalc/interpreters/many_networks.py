@@ -5,6 +5,10 @@ other laws: the second derivative of Phi, in the direction of one coordinate, is
 adds to the mean, E Phi(P_n) = Phi(P) + E Phi''(x, x) / (2 n) + O(1/n^2). Of signs s_i, as many + as -, the second
 difference of Phi at weights 1 + eps s_i, over eps^2, has this as its mean.
 
+Updates of one size see the fluctuation f_0 of the first outputs at every width, and what it does alone is known. With
+h(w, w') for weights w and first outputs that weights w' make, in loss derivatives, the second difference of h(w, w) -
+h(1, w') has what is left as its mean: the bias of the rest, and how the rest fluctuates with first outputs.
+
 Source: [tpcalc/finite_width].
 """
 
@@ -88,6 +92,10 @@ class ManyNetworks(DrawnProducts):
     def combined(self, terms: Sequence[tuple[Number, np.ndarray]]) -> np.ndarray:
         return np.asarray(reduce(np.add, (c * vector for c, vector in terms)))
 
+    def seen(self, node: LossDerivative, outputs: np.ndarray) -> np.ndarray:
+        """Outputs, (networks, k), as a loss derivative sees them."""
+        return outputs
+
     def new_part(self, rest: np.ndarray, vector: np.ndarray) -> tuple[Number, np.ndarray] | None:
         """What is new, with the sign that it has by the first weights, so that it does not turn where it passes through
         0; in a network with nothing new it is 0."""
@@ -128,6 +136,7 @@ def _mean(run: ManyNetworks, node: Mean) -> Value:
 def _loss_derivative(run: ManyNetworks, node: LossDerivative) -> OfNetworks:
     shape = run.shape[0], 1
     outputs = np.concatenate([np.broadcast_to(values_of(run.value(one)), shape) for one in node.outputs], axis=1)
+    outputs = run.seen(node, outputs)
     targets: Value = (run.data.row("y", node.indices[:-1], outputs.shape[1]) if node.several
                       else run.data.at("y", node.indices))
     found = derivative(run.loss, outputs, np.broadcast_to(targets, outputs.shape))
@@ -168,13 +177,24 @@ def _spectral(run: ManyNetworks, node: Spectral) -> MatrixOperator:
 Outputs = Callable[[Mapping[Scalar, Any]], list[Value]]  # some of a program's scalars, which are given by member
 
 
+class MovedFirstOutputs(ManyNetworks):
+    """By equal weights in the first half and by others in the second, where loss derivatives of step 0 see, in both,
+    what these weights move the first outputs by."""
+
+    def seen(self, node: LossDerivative, outputs: np.ndarray) -> np.ndarray:
+        if int(node.indices[0]) > 0:
+            return outputs
+        equal, by_weights = np.split(outputs, 2)
+        return np.tile(by_weights - equal, (2, 1))
+
+
 def networks_at_once(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, weights: np.ndarray, draws: int,
-                     seed: int, outputs: Outputs) -> np.ndarray:
+                     seed: int, outputs: Outputs, execution: type[ManyNetworks] = ManyNetworks) -> np.ndarray:
     """Outputs of networks by weights of coordinates (groups, n), the same draws for every group, (groups, draws, k).
 
     Raises ``UnhandledNode`` for statements that are not read here, ``Divergence`` for values that are not finite.
     """
-    run = ManyNetworks(program, sizes, data, loss, weights, draws, seed)
+    run = execution(program, sizes, data, loss, weights, draws, seed)
     run.run()
     values = [np.broadcast_to(values_of(one), (len(run.weights), 1)) for one in outputs(run.of_kind("scalar"))]
     return np.concatenate(values, axis=1).reshape(len(weights), draws, -1)
@@ -186,7 +206,24 @@ def sampled_bias(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLos
 
     The mean is off by O(1/coordinates). Raises as ``networks_at_once``.
     """
-    signs = np.repeat(SIGNS, coordinates // SIGNS.shape[1], axis=1)
-    weights = 1 + EPS * np.concatenate([0 * signs[:1], signs, -signs])
+    moves = _moves(coordinates)
+    weights = 1 + np.concatenate([0 * moves[:1], moves])
     middle, *moved = networks_at_once(program, sizes, data, loss, weights, draws, seed, outputs)
     return np.asarray((np.mean(moved, axis=0) - middle) * (coordinates / EPS**2))
+
+
+def sampled_bias_of_update(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, coordinates: int,
+                           draws: int, seed: int, outputs: Outputs) -> np.ndarray:
+    """What every draw says of n (mean - E F) of k outputs after the first update, (draws, k), to be averaged: E F is
+    the mean over the fluctuation of first outputs of what the update does at infinite width. Of first outputs, whose
+    mean is 0, it is noise, which is in later ones, too. As ``sampled_bias``."""
+    moves = _moves(coordinates)
+    equal, by_weights = np.split(networks_at_once(program, sizes, data, loss, 1 + np.concatenate([0 * moves, moves]),
+                                                  draws, seed, outputs, MovedFirstOutputs), 2)
+    return np.asarray(np.mean(by_weights - equal, axis=0) * (coordinates / EPS**2))
+
+
+def _moves(coordinates: int) -> np.ndarray:
+    """What weights are moved by, (moves, coordinates)."""
+    signs = EPS * np.repeat(SIGNS, coordinates // SIGNS.shape[1], axis=1)
+    return np.concatenate([signs, -signs])

@@ -20,7 +20,7 @@ from ..optimizers import SGD, Muon, NormalizedSGD
 from ..optimizers.sgd import on_sphere
 from ..data import Sequences, Task
 from ..training.problem import Problem
-from ..finite_width.crossover import FirstUpdate
+from ..finite_width.crossover import FirstUpdate, of_rank_one
 from ..finite_width.drawn_networks import (SEEDS, DrawnAtWidth, drawn_at_width, extrapolated_to_width,
                                            reason_of_powers, refusal_of_powers)
 from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
@@ -342,12 +342,22 @@ class Run:
         """Are they sampled: smooth networks at a finite depth that the tilt does not know, by gradient descent, or
         without first outputs by Muon or normalized updates? Backward passes through kinks jump, and what averages of
         jumps change by is a density, which no sample has."""
-        problem, net, linear = self.problem, self.problem.net, isinstance(self.problem.opt, SGD)
-        of_one_size = isinstance(problem.opt, (NormalizedSGD, Muon)) and not on_sphere(problem.opt)
-        return (self.width is None and self.depth is not None and problem.is_mup and isinstance(problem.task, Task)
-                and (net.zero_readout and (linear or of_one_size) or self.method in OF_PROGRAMS and linear
-                     and not (net.is_plain and net.visits == 1)) and net.visits != sp.oo
+        net, linear = self.problem.net, isinstance(self.problem.opt, SGD)
+        return self.width is None and self._is_smooth and (
+            net.zero_readout and (linear or self._is_of_one_size and not on_sphere(self.problem.opt))
+            or self.method in OF_PROGRAMS and linear and not (net.is_plain and net.visits == 1))
+
+    @property
+    def _is_smooth(self) -> bool:
+        """Are outputs smooth functions of averages over coordinates, at a finite depth?"""
+        problem, net = self.problem, self.problem.net
+        return (self.depth is not None and problem.is_mup and isinstance(problem.task, Task) and net.visits != sp.oo
                 and not any(one.value.has(*KINKED) for one in net.statements))
+
+    @property
+    def _is_of_one_size(self) -> bool:
+        """Are updates smooth functions of directions?"""
+        return isinstance(self.problem.opt, (NormalizedSGD, Muon))
 
     @cached_property
     def crossover_width(self) -> np.ndarray:
@@ -379,7 +389,10 @@ class Run:
         if self.depth is None and not self.exact:
             raise NotCovered(f"crossover_width: got a run by method={self.method!r} at depth=tp.oo, which samples "
                              "several depths; there it is known of exact runs; expected a finite depth")
-        return FirstUpdate(self.problem, self.limit)
+        rest = None
+        if self._is_smooth and self._is_of_one_size and self.task.steps == 2:
+            rest = SampledFluctuations(of_rank_one(self.problem)).bias_of_update
+        return FirstUpdate(self.problem, self.limit, rest)
 
     def at_width(self, n: int, probes: bool = False, seeds: int | None = None, executor: Any = None,
                  progress: Callable[[int, int], None] | None = None, widths: Sequence[int] | None = None
@@ -393,9 +406,10 @@ class Run:
         not known: the mean is f, and ``warning`` says so.
 
         Of runs with one update whose size does not follow that of gradients, where the loss derivatives of the first
-        step lie in a plane: the mean over the fluctuation of first outputs, without terms of order 1/n; deviations
-        after the update are not known, NaN. Of weights on spheres the term of the projection is in it.
-        ``crossover_width`` says from which width on the limit is met.
+        step lie in a plane: the mean over the fluctuation of first outputs; deviations after the update are not known,
+        NaN. By tp.Muon and tp.NormalizedSGD, of smooth functions at a finite depth, with the term of order 1/n, by
+        networks that are drawn, and with ``.error``; else without, but of weights on spheres with that of the
+        projection. ``crossover_width`` says from which width on the limit is met.
 
         Of all other runs, and of any with ``seeds``, as many networks of width n are drawn and trained (32 where
         nothing is said): ``warning`` says how large the standard error of the mean is at most, and where the width is

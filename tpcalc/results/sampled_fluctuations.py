@@ -19,7 +19,7 @@ from ..data.losses import Loss
 from ..errors import Divergence, NotCovered
 from ..finite_width.fluctuations import SMALL, OutputsAtWidth
 from ..interpreters.influences import influence_covariance
-from ..interpreters.many_networks import SIGNS, networks_at_once, sampled_bias
+from ..interpreters.many_networks import SIGNS, networks_at_once, sampled_bias, sampled_bias_of_update
 from ..interpreters.lowered_particles import least_samples
 from ..interpreters.training import Training, placed
 from ..optimizers.spectral import Spectral
@@ -32,6 +32,7 @@ SAMPLES, BATCHES = 8192, 8  # coordinates of a network, and how many of these
 NONE = 1e-9                 # of a deviation, which is rounding where another is so much larger
 BACKWARD, FORWARD = 15, 4   # vectors of a statement: that the way back reads or makes, that are kept
 COORDINATES, DRAWS = 512, 1024  # of networks by weights, for biases
+OF_UPDATE = 128                 # of both, for the bias of an update of one size, which is one term of several
 TOGETHER, HELD = 32, 2.0**29    # draws at a time, fewer where they take more bytes
 
 
@@ -184,23 +185,42 @@ class SampledFluctuations(Short):
     @cached_property
     def _drawn_biases(self) -> np.ndarray:
         """(draws, outputs), the batch's and the probes'."""
-        coordinates = max(COORDINATES, least_samples(*self._written))
-        coordinates -= coordinates % -SIGNS.shape[1]
+        coordinates = self._at_least(COORDINATES)
         return self._every(lambda draws, seed: sampled_bias(*self._written, coordinates, draws, seed, _outputs),
-                           coordinates * (1 + 2 * len(SIGNS)))
+                           coordinates * (1 + 2 * len(SIGNS)), DRAWS)
+
+    def _at_least(self, coordinates: int) -> int:
+        """Coordinates of networks by weights: so many, or more where matrices meet more vectors."""
+        coordinates = max(coordinates, least_samples(*self._written))
+        return coordinates - coordinates % -SIGNS.shape[1]
+
+    def bias_of_update(self, probes: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The limit of n (mean - E F) after the first update, where it is of one size and E F is the mean over the
+        fluctuation of first outputs; and its standard errors, (B, d_out) each, or (m, d_out) of the probes."""
+        found = self._drawn_biases_of_update[:, self._of(probes)]
+        return np.mean(found, axis=0), np.asarray(np.std(found, axis=0, ddof=1) / len(found)**0.5)
+
+    @cached_property
+    def _drawn_biases_of_update(self) -> np.ndarray:
+        """(draws, samples, d_out), the batch's and the probes'."""
+        coordinates = self._at_least(OF_UPDATE)
+        found = self._every(lambda draws, seed: sampled_bias_of_update(*self._written, coordinates, draws, seed,
+                                                                       _outputs), coordinates * 4 * len(SIGNS),
+                            OF_UPDATE).reshape(-1, *self._shape)
+        return np.asarray(found[:, 1] - found[:, 0])
 
     def _networks(self, width: int) -> np.ndarray:
         """Outputs of ``DRAWS`` real networks, (draws, outputs)."""
         return self._every(lambda draws, seed: networks_at_once(*self._written, np.ones((1, width)), draws, seed,
-                                                                _outputs)[0], width)
+                                                                _outputs)[0], width, DRAWS)
 
-    def _every(self, drawn: Callable[[int, int], np.ndarray], numbers: int) -> np.ndarray:
-        """``DRAWS`` of what is drawn, some at a time, given how many and a seed; numbers: in a vector of a draw."""
+    def _every(self, drawn: Callable[[int, int], np.ndarray], numbers: int, draws: int) -> np.ndarray:
+        """So many draws, some at a time, given how many and a seed; numbers: in a vector of a draw."""
         each = 8.0 * FORWARD * numbers
         self._require_memory(each)
         together = 2 ** int(math.log2(min(max(HELD / (each * self._statements()), 1.0), TOGETHER)))
         return np.concatenate([placed(lambda: drawn(together, seed), self.problem.layers)
-                               for seed in range(DRAWS // together)])
+                               for seed in range(draws // together)])
 
 
 def _outputs(scalars: Mapping[Scalar, Any]) -> list[Value]:
