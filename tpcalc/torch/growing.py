@@ -16,7 +16,7 @@ from .._shown import Short
 from ..errors import NotCovered
 from ..groups.plan import PlanEntry
 from .model_plan import ModelPlan
-from .reading.planned import module_patterns
+from .reading.planned import module_patterns, stars_of
 from .streams import drawn_batch, output_of, run_on
 
 if TYPE_CHECKING:
@@ -171,14 +171,14 @@ def _carriers(one: ModelPlan, other: ModelPlan) -> dict[str, set[str]]:
     if reading is None or one.reading is None:
         raise NotCovered("make: got a model that was planned by names and shapes; expected one that can be read, of "
                          "which is known what branches end in")
-    patterns = {name: entry.parameter.pattern for entry in other.entries for name in entry.parameter.base_names}
+    patterns = stars_of(reading, ((one.parameter.pattern, one.parameter.names) for one in other.entries))
     found: dict[str, set[str]] = {}
-    for branch, module in module_patterns(reading, patterns):
+    for branch, module, chosen in module_patterns(reading, patterns):
         if not branch.ends:
             raise NotCovered(f"{branch.norm or branch.add}: got a branch that ends in no parameter; expected some, "
                              "which can be 0")
         for name in branch.ends:
-            found.setdefault(patterns[name], set()).add(module)
+            found.setdefault(chosen[name], set()).add(module)
     return found
 
 

@@ -130,3 +130,46 @@ def test_a_module_that_is_missing_is_named(plan: Any, made: Any) -> None:
         plan.init_(made)
     with pytest.raises(ValueError, match=r"^model: got none of the modules 'h\.\*\.mlp\.2'"):
         plan.multiplied_(made)
+
+
+class Mobile(nn.Module):  # type: ignore[misc,name-defined]
+    """Blocks in one list, of which the first changes the width and has no skip, as MobileNets have them."""
+
+    def __init__(self, depth: int, norm: bool, n: int = 32) -> None:
+        super().__init__()
+        widths = [n // 2, *[n] * depth]
+        self.stem, self.head = nn.Linear(5, n // 2), nn.Linear(n, 3)
+        self.blocks = nn.ModuleList(nn.Sequential(
+            nn.Linear(a, 2 * b, bias=False), nn.ReLU(), nn.Linear(2 * b, b, bias=False),
+            nn.BatchNorm1d(b) if norm else nn.Identity()) for a, b in zip(widths, widths[1:]))
+        self.added: list[float] = []
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x)
+        for block in self.blocks:
+            y = block(x)
+            self.added.append(float(y.detach().square().mean()))
+            x = x + y if x.shape == y.shape else y
+        return self.head(x)
+
+
+@pytest.mark.parametrize("norm, forward", [(True, "gauge"), (True, "multiplier"), (False, "multiplier")])
+def test_every_layer_is_multiplied_where_the_list_of_layers_begins_with_another(norm: bool, forward: str) -> None:
+    """Layers have no pattern in common then, and every one is named by itself."""
+    batch = torch.randn(64, 5, generator=torch.Generator().manual_seed(0))
+    ends = "" if norm else ".2"
+    plan = tpt.plan(lambda depth: Mobile(depth, norm), dict(depth=3), dict(depth=9), forward=forward, batch=batch)
+    assert plan.multipliers() == {f"blocks.{i}{ends}": 0.5 for i in range(1, 9)}
+    torch.manual_seed(0)
+    model = Mobile(9, norm)
+    plain = plan.init_(copy.deepcopy(model))
+    for one in (plain, plan.multiplied_(copy.deepcopy(plain))):
+        one.added.clear()
+        one(batch)
+        model.added.append(one.added)
+    first, second = model.added
+    assert second[0] == pytest.approx(first[0])
+    if norm:
+        assert second[1:] == pytest.approx([one / 4 for one in first[1:]], rel=1e-3)
+    else:
+        assert all(one > 3 * other for one, other in zip(first[1:], second[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Hashable, Iterator, Mapping
+from typing import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ...errors import NotCovered
 from ...groups.names import DIGITS, LayerCount, growth_of_most
@@ -149,14 +149,14 @@ def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
                ) -> tuple[dict[str, str], tuple[tuple[str, float, float], ...]]:
     """Modules that can be multiplied: pattern of an end's module -> of the one that returns its branch, "" for none;
     and those of branches behind which a norm stands, with the growth of the depth and of visits."""
-    stars = {reading.names[name]: pattern for pattern, names in patterns for name in names}
+    stars = stars_of(reading, patterns)
     stems, known = counters([role.name for role in reading.roles], reading.names), dict(patterns)
     for role in reading.roles:  # of layers that a shallower target has not
         if (pattern := starred(role.name, stems)) in known:
-            stars.setdefault(role.name, pattern)
+            stars.setdefault(role.name, [pattern])
     behind: dict[str, tuple[float, float]] = {}
     returning: dict[str, str] = {}
-    for branch, module in module_patterns(reading, stars):
+    for branch, module, chosen in module_patterns(reading, stars):
         if branch.norm:
             grown = depths[branch.stream], visits.get(branch.stream, 1.0)
             if not module and grown != (1, 1):
@@ -164,27 +164,51 @@ def _returning(reading: Reading, patterns: list[tuple[str, list[str]]],
                                  "so that nothing can be multiplied; expected a module for that norm")
             behind[module] = grown
         else:
-            returning.update((stars.get(name, name).rpartition(".")[0], module) for name in branch.ends)
+            returning.update((chosen.get(name, name).rpartition(".")[0], module) for name in branch.ends)
     return returning, tuple((module, *grown) for module, grown in behind.items())
 
 
-def module_patterns(reading: Reading, stars: Mapping[str, str]) -> Iterator[tuple[BranchSummary, str]]:
-    """Branches of layers, each with the pattern of the module that returns it, "" for none. stars: {parameter of the
-    base: its pattern}."""
+def stars_of(reading: Reading, patterns: Iterable[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:
+    """Parameter of the base -> the patterns of those that it stands for, in the order of these: several where the
+    target's layers have no pattern in common."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for pattern, names in patterns:
+        for name in names:
+            found[reading.names[name]][pattern] = None
+    return {name: list(some) for name, some in found.items()}
+
+
+def module_patterns(reading: Reading, stars: Mapping[str, Sequence[str]]
+                    ) -> Iterator[tuple[BranchSummary, str, dict[str, str]]]:
+    """Branches of layers, each with the pattern of a module that returns it, "" for none, and with the patterns of the
+    parameters in that layer; as often as the base's branch stands for several. stars: as ``stars_of``.
+
+    Raises ``NotCovered`` where parameters of one branch stand for different numbers of layers.
+    """
     for branch in reading.branches:
-        if branch.in_layers:
-            yield branch, _starred(branch, stars)
+        if not branch.in_layers:
+            continue
+        beside = {name: stars[name] for name in (*branch.ends, *branch.reads) if name in stars}
+        counts = {len(some) for some in beside.values()} - {1}
+        if len(counts) > 1:
+            raise NotCovered(f"{branch.module or next(iter(beside))}: got a branch whose parameters stand for "
+                             f"{' and '.join(map(str, sorted(counts)))} layers of the target, so that it is not known "
+                             "which modules return it; expected layers of one kind that are alike")
+        for i in range(max(counts, default=1)):
+            chosen = {name: some[i if len(some) > 1 else 0] for name, some in beside.items()}
+            alone = {name: chosen[name] for name in beside if len(beside[name]) > 1}
+            yield branch, _starred(branch.module, alone or chosen), chosen
 
 
-def _starred(branch: BranchSummary, stars: Mapping[str, str]) -> str:
-    """The pattern of the module that returns a branch, by the patterns of parameters beside it."""
-    tokens = branch.module.split(".")
+def _starred(module: str, patterns: Mapping[str, str]) -> str:
+    """The pattern of a module of the base, by the patterns of parameters beside it."""
+    tokens = module.split(".")
     found = list(tokens)
-    for name in (*branch.ends, *branch.reads):
-        for i, (token, own, star) in enumerate(zip(tokens, name.split("."), stars.get(name, name).split("."))):
+    for name, pattern in patterns.items():
+        for i, (token, own, there) in enumerate(zip(tokens, name.split("."), pattern.split("."))):
             if token != own:
                 break
-            found[i] = star if "*" in star else found[i]
+            found[i] = there if there != own else found[i]
     return ".".join(found)
 
 
