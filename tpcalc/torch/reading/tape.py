@@ -121,8 +121,10 @@ class Tape:
         return self.layouts[number].is_floating
 
     def stopped(self) -> list[Op]:
-        """Operations in front of the output at which gradients stop, as ``detach`` and what runs without them."""
-        found, front, seen = dict[int, Op](), [self.output], set[int]()
+        """Operations in front of the output at which gradients stop, as ``detach`` and what runs without them, but not
+        within functions whose own backward pass is the derivative of their forward pass."""
+        from .own_gradients import own_derivatives
+        found, front, seen, own = dict[int, Op](), [self.output], set[int](), own_derivatives(self)
 
         def passes(numbers: Sequence[int]) -> bool:
             return any(self.is_floating(one) and self.differentiable(one) is not None for one in numbers)
@@ -133,7 +135,10 @@ class Tape:
             if number in seen or op is None:
                 continue
             seen.add(number)
-            if self.is_floating(number) and not passes([number]) and passes(op.inputs):
+            if own.get(number):
+                front += own[number]
+                continue
+            if number in own or self.is_floating(number) and not passes([number]) and passes(op.inputs):
                 found[op.index] = op
             front += op.inputs
         return [found[index] for index in sorted(found)]
