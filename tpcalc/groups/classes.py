@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .._types import Value
+from .._types import Fields, Value
 from ..errors import NotCovered
+from ..tune.factors import SIGN
 
 NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam",
          "Lion": "lion", "SOAP": "soap", "Adafactor": "adafactor"}
@@ -45,6 +46,20 @@ def name_of(optimizer: Value) -> str | None:
         raise NotCovered("optimizer: got Adafactor with weight_decay and scale_parameter=True, whose decay goes with "
                          "the size of the weight; expected a weight decay of 0, or scale_parameter=False")
     return name
+
+
+def name_of_group(optimizer: Value, group: Fields) -> str | None:
+    """As ``name_of``, of one group: of a Muon's that has groups of AdamW beside its own these are "adamw", and
+    directions of its own have a fixed size, as signs have.
+
+    >>> class Muon:
+    ...     param_groups = [{"use_muon": True}, {"use_muon": False}]
+    >>> [name_of_group(Muon(), group) for group in Muon.param_groups]
+    ['signsgd', 'adamw']
+    """
+    if "Muon" in type(optimizer).__name__:
+        return SIGN if group.get("use_muon", True) else "adamw"
+    return name_of(optimizer)
 
 
 def begins_otherwise(optimizer: Value) -> bool:

@@ -65,8 +65,8 @@ def audit(make: Make, optimizer: MakeOptimizer | None = None, depths: Sequence[i
         a ``PlanFamily``, whose models have their plans applied. depth_key is "n_layer" by default; of a family it is
         "num_hidden_layers" where that is what its models take, or else the only argument that its base says.
     optimizer:
-        a function of the model that returns a ``torch.optim.Optimizer``, as the script makes it; of a family, None is
-        ``family.trainer()``.
+        a function of the model that returns a ``torch.optim.Optimizer``, as the script makes it, or a list of some,
+        such as Muon for matrices and AdamW for the rest; of a family, None is ``family.trainer()``.
     depths, widths:
         two sizes or more. Without widths nothing that needs them is checked, which ``not_checked`` says.
     recipe:

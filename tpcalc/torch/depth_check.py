@@ -24,7 +24,7 @@ from .families import depth_key_of, of_family
 from .findings import Finding, Power, fitted
 from .judging import Measure, expected_of
 from .live_layers import AXES, StreamLocations, observed
-from .measuring import Make, MakeOptimizer, Script, settings_of
+from .measuring import Make, MakeOptimizer, Script
 from .reading.claims import rms_of
 from .streams import Loss, build
 
@@ -252,8 +252,7 @@ def outputs_between(run: Run, width: int, seeds: int) -> tuple[np.ndarray, str]:
 def measured_training(script: Script, config: Mapping[str, object], steps: int, seed: int) -> dict[str, list[float]]:
     """quantity -> its size before every update, of one training; "layers": how many it has."""
     live, model = script.live, build(script.make, config, seed)
-    trainer = script.optimizer(model)
-    settings_of(trainer, model)
+    trainer = script.trainer(model)
     parameters = {plain_name(name): p for name, p in model.named_parameters()}
     began = {name: max(rms_of(p.detach()), LEAST) for name, p in parameters.items() if p.dim() > 1}
     found: dict[str, list[float]] = {q: [] for q in (*QUANTITIES, "layers")}

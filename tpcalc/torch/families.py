@@ -88,9 +88,10 @@ class PlanFamily(Short):
                 weight_decay: float = 0.0, eps: float | None = None) -> Callable[[Model], torch.optim.Optimizer]:
         """A function from models of this family to optimizers of their plans' groups.
 
-        kind: what takes groups, such as ``torch.optim.AdamW``, or a function of them; None is torch's class of the
-        optimizer's name. lr, weight_decay, eps: what is right for the base, as in ``ModelPlan.groups``. The function
-        raises ``ValueError`` for models that the family has not made, and for optimizers that are not the plan's.
+        kind: what takes groups, such as ``torch.optim.AdamW``, or a function of them, which may return a list of
+        optimizers; None is torch's class of the optimizer's name. lr, weight_decay, eps: what is right for the base, as
+        in ``ModelPlan.groups``. The function raises ``ValueError`` for models that the family has not made, and for
+        optimizers that are not the plan's.
         """
         if kind is None:
             if self.optimizer not in USUAL:
@@ -106,8 +107,9 @@ class PlanFamily(Short):
                 raise ValueError("model: got one without a plan; expected what the family, or apply_ of its plans, "
                                  "returns")
             found = takes(plan.groups(model, lr, weight_decay, eps))
-            if isinstance(found, torch.optim.Optimizer):
-                require_planned(plan.optimizer, found)
+            for one in found if isinstance(found, (list, tuple)) else [found]:
+                if isinstance(one, torch.optim.Optimizer):
+                    require_planned(plan.optimizer, one)
             return found
 
         return optimizer_of

@@ -59,7 +59,8 @@ class Finding:
 
     def __str__(self) -> str:
         expected = "" if self.expected is None else f", expected {self.expected:+.2g}"
-        return f"{self.pattern}: {self.quantity} {self.measured:+.2f} +- {self.error:.2f}{expected}: {self.cause}"
+        measured = "" if math.isnan(self.measured) else f" {self.measured:+.2f} +- {self.error:.2f}"
+        return f"{self.pattern}: {self.quantity}{measured}{expected}: {self.cause}"
 
 
 def fitted(sizes: list[int], values: list[list[float]], corrected: bool = False) -> Power:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Mapping
 
 import sympy as sp
 
 from ..verdicts import classify
 from ..verdicts.advice import BEST
 from ..verdicts.crossover import crossover
-from ..tune.factors import gradient_degree, layer_settings, name_in, owns_of, settable
+from ..tune.factors import SIGN, gradient_degree, layer_settings, name_in, owns_of, settable
 from ..scaling import Scaling
 from ..training.settings import Settings
 from ..tune.visited_recipe import solved_powers
@@ -134,10 +134,8 @@ class Measure:
         patterns = [pattern for pattern in dict.fromkeys(pattern for _, pattern in powers) if pattern in groups]
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
-        own = self.script.optimizer_name
-        name = own or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        said = None if recipe is None else expected_of(recipe, name, own is not None, self.live.grows)
-        given = {p: None if said is None else said[groups[p].ends] for p in patterns}
+        given = {p: None if recipe is None else self._expected(p.removesuffix(AS_HEAD), groups[p].ends, recipe, degree)
+                 for p in patterns}
         found, left = list(self._blown_up(runs, sizes)), [
             f"{name}: several layers use it, and what one of them changes is not measured"
             for name in sorted(self.live.unlike_matrices(self.live.large))]
@@ -155,11 +153,18 @@ class Measure:
             update = _between(powers, "update", p, 1.0 + degree[p])
             if _average(deepest, "dimensions", p) < 2:  # a vector after the stream does not grow with it
                 update = _of_outputs(p, update, powers, deepest)
-            if not update.is_known:
+            if ("left out", p) in powers:
+                left_out = "it has a gradient and is in no group of the optimizer: nothing trains it"
+                if given[p] is None:
+                    left.append(f"{p}: {left_out}")
+                else:
+                    found.append(Finding.of(p, "update", UNKNOWN, None, f"{left_out}; where that is meant, "
+                                            "requires_grad=False says so"))
+            elif not update.is_known:
                 left.append(f"{p}: no update at the first step, or a gradient of zero")
             if groups[p].on_stream:  # it adds nothing: it multiplies what is there
                 branch = UNKNOWN
-            elif inside[p] and not branch.is_known:
+            elif inside[p] and not branch.is_known and ("left out", p) not in powers:
                 left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
             expected = given[p]
             if expected is None:
@@ -179,7 +184,7 @@ class Measure:
         if not any(powers.get(("update", p), UNKNOWN).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding.of(self.live.name, "update of layers", UNKNOWN, None, "no gradient reaches any layer, "
                                     "or no update: is the multiplier zero, or not initialized?"))
-        if said is None:
+        if recipe is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
                 best = max(kept, key=lambda one: one.value)
@@ -187,6 +192,17 @@ class Measure:
                                         f"vanish with {self.axis}: layers stay as they began"))
         size = "depth" if self.live.grows == "L" else "visits"
         return found, {(f"{size} {q}", p): one for (q, p), one in powers.items()}, left
+
+    def _expected(self, pattern: str, ends: bool, recipe: str | Scaling, degree: Mapping[str, float]) -> ExpectedPowers:
+        """The recipe's powers with the optimizer that moves a pattern's parameters: by its class, or by the degree of
+        the steps of all parameters that optimizers of unknown classes move."""
+        script = self.script
+        own = script.names.get(pattern)
+        if own is None:
+            alike = [one for p, one in degree.items() if script.names.get(p.removesuffix(AS_HEAD)) is None]
+            own = "sgd" if _middle(alike) > 0.5 else SIGN
+        return expected_of(recipe, script.optimizer_name or own, script.optimizer_name is not None, self.live.grows,
+                           own)[ends]
 
     @property
     def branch(self) -> str:
@@ -323,20 +339,21 @@ class Measure:
         return []
 
 
-def expected_of(name: str | Scaling, optimizer: str, known: bool = True, grows: str = "L"
+def expected_of(name: str | Scaling, optimizer: str, known: bool = True, grows: str = "L", own: str | None = None
                 ) -> dict[bool, ExpectedPowers]:
     """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
     is solved: of matrices that branches end with, and of others; known: is the optimizer known by its class, so that a
-    published recipe can be for another one? grows: the depth L, or the number of visits N.
+    published recipe can be for another one? grows: the depth L, or the number of visits N; own: whose directions move
+    these parameters, None for the optimizer's.
 
     Raises ``ValueError`` for a published recipe that is not for this optimizer.
     """
-    entry = settable(name)
-    given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, owns_of(optimizer)[0])
+    entry, own = settable(name), own or optimizer
+    given = layer_settings(name, optimizer if known or not entry.optimizer else entry.optimizer, owns_of(own)[0])
     if grows == "L":
         return {ends: ExpectedPowers(given, name_in(given, ends)) for ends in (True, False)}
-    degree = float(gradient_degree(optimizer))
-    branch, lr = map(float, solved_powers(name, given.net, optimizer))
+    degree = float(gradient_degree(own))
+    branch, lr = map(float, solved_powers(name, given.net, own))
     return {ends: ExpectedOfVisits(given, name_in(given, ends), branch, lr, degree) for ends in (True, False)}
 
 

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Callable, Iterator, Mapping
+from typing import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,8 +18,9 @@ from torch.nn import Module as Model
 
 from .. import _checks
 from ..errors import NotCovered
-from ..groups.classes import begins_otherwise, name_of
+from ..groups.classes import begins_otherwise, name_of, name_of_group
 from ..groups.names import plain_name
+from ..tune.factors import SIGN
 from .live_layers import ActsAt, LiveLayers, StreamLocations, live_layers, observed
 from .reading.claims import rms_of
 from .reading.constants import product_through
@@ -28,7 +29,7 @@ from .reading.stream import Kind
 from .streams import MAKE, Loss, build, drawn_batch, drawn_loss
 
 Make = Callable[..., Model]
-MakeOptimizer = Callable[[Model], torch.optim.Optimizer]
+MakeOptimizer = Callable[[Model], torch.optim.Optimizer | Sequence[torch.optim.Optimizer]]
 GROWTH = 1.5  # layers are late behind which the stream is longer than that, beside where it began
 EARLY = 1.1   # layers are measured where it is at most that much longer in front of them
 STRONGER = 4.0  # factor of gradients, to see of which degree an optimizer's direction is
@@ -40,21 +41,61 @@ EVERYWHERE = "stream"  # the pattern of what is no parameter's but of the main s
 SETTINGS = (("lr", "lr"), ("eps", "eps"), ("decay", "weight_decay"))
 
 
-def settings_of(optimizer: torch.optim.Optimizer, model: Model) -> dict[int, Mapping[str, object]]:
-    """id of a parameter -> its group; raises ``ValueError`` for what is no optimizer of the model's parameters."""
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ValueError(f"optimizer: it returned {_checks.short(optimizer)}; expected a function of the model that "
-                         "returns a torch.optim.Optimizer")
-    found = {id(p): group for group in optimizer.param_groups for p in group["params"]}
-    if not any(id(p) in found for p in model.parameters()):
-        raise ValueError("optimizer: got one without parameters of the model; expected one that trains them")
-    return found
+OPTIMIZER = "a function of the model that returns a torch.optim.Optimizer, or a list of some"
+
+
+@dataclass(frozen=True)
+class LiveOptimizers:
+    """The optimizers of a script, which step together; names: id of a parameter -> as which optimizer of plans its own
+    moves weights, None for one that is not known; groups: id of a parameter -> its group."""
+
+    parts: tuple[torch.optim.Optimizer, ...]
+    names: Mapping[int, str | None]
+    groups: Mapping[int, Mapping[str, object]]
+
+    @classmethod
+    def of(cls, given: object, model: Model) -> LiveOptimizers:
+        """Of what a function of the model returned; raises ``ValueError`` for what is no optimizer of the model's
+        parameters, nor a list of such that share none."""
+        parts = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+        if not parts or not all(isinstance(part, torch.optim.Optimizer) for part in parts):
+            raise ValueError(f"optimizer: it returned {_checks.short(given)}; expected {OPTIMIZER}")
+        names: dict[int, str | None] = {}
+        groups: dict[int, Mapping[str, object]] = {}
+        for part in parts:
+            for group in part.param_groups:
+                for p in group["params"]:
+                    if id(p) in names:
+                        there = next((name for name, one in model.named_parameters() if one is p), "a parameter")
+                        raise ValueError(f"optimizer: got {plain_name(there)} in two of {len(parts)} optimizers, which "
+                                         "both move it; expected every parameter in one")
+                    names[id(p)], groups[id(p)] = name_of_group(part, group), group
+        if not any(id(p) in names for p in model.parameters()):
+            raise ValueError("optimizer: got one without parameters of the model; expected one that trains them")
+        return cls(parts, names, groups)
+
+    @property
+    def name(self) -> str | None:
+        """As which optimizer of plans all of these move weights, None for several."""
+        found = {name_of(part) for part in self.parts}
+        return found.pop() if len(found) == 1 else None
+
+    def zero_grad(self) -> None:
+        """Of all parameters."""
+        for part in self.parts:
+            part.zero_grad()
+
+    def step(self) -> None:
+        """Of all optimizers, in order."""
+        for part in self.parts:
+            part.step()
 
 
 @dataclass(frozen=True)
 class Script:
     """What a training script builds, trains with, on what; live: the layers of its models; optimizer_name: as which
-    optimizer of plans its own moves weights, None for one that is not known."""
+    optimizer of plans its own moves weights, None for one that is not known; names: the same by pattern, where one
+    moves all parameters of it."""
 
     make: Make
     optimizer: MakeOptimizer
@@ -62,6 +103,7 @@ class Script:
     batch: object
     live: LiveLayers
     optimizer_name: str | None
+    names: Mapping[str, str | None]
 
     @classmethod
     def of(cls, make: Make, optimizer: MakeOptimizer, loss: Loss | None, batch: object, small: Mapping[str, object],
@@ -69,16 +111,26 @@ class Script:
         """With ``drawn_loss`` and a drawn batch where None is given; small, large: configurations between
         which layers are found."""
         _checks.function("make", make, MAKE, optional=False)
-        _checks.function("optimizer", optimizer, "a function of the model that returns a torch.optim.Optimizer",
-                         optional=False)
+        _checks.function("optimizer", optimizer, OPTIMIZER, optional=False)
         _checks.function("loss", loss, "a function of model and batch")
         model = build(make, small, seed=0)
         batch, loss = drawn_batch(model) if batch is None else batch, drawn_loss if loss is None else loss
-        live, trainer = live_layers(make, small, large, loss, batch, depth_key), optimizer(model)
-        if begins_otherwise(trainer):
-            raise NotCovered(f"optimizer: got {type(trainer).__name__}, whose first updates are those of gradient "
-                             "descent; expected one whose first updates are as the later ones")
-        return cls(make, optimizer, loss, batch, live, name_of(trainer))
+        live = live_layers(make, small, large, loss, batch, depth_key)
+        trainer = LiveOptimizers.of(optimizer(model), model)
+        for part in trainer.parts:
+            if begins_otherwise(part):
+                raise NotCovered(f"optimizer: got {type(part).__name__}, whose first updates are those of gradient "
+                                 "descent; expected one whose first updates are as the later ones")
+        groups, names = live.groups_of(live.small), defaultdict(set)
+        for name, p in model.named_parameters():
+            if id(p) in trainer.names and plain_name(name) in groups:
+                names[groups[plain_name(name)].pattern].add(trainer.names[id(p)])
+        return cls(make, optimizer, loss, batch, live, trainer.name, {
+            pattern: found.pop() if len(found) == 1 else None for pattern, found in names.items()})
+
+    def trainer(self, model: Model) -> LiveOptimizers:
+        """The optimizers of a model."""
+        return LiveOptimizers.of(self.optimizer(model), model)
 
 
 @dataclass(frozen=True)
@@ -120,7 +172,7 @@ def first_update(script: Script, config: Mapping[str, object], seed: int) -> Siz
 def begun(script: Script, config: Mapping[str, object], seed: int, updates: int) -> Model:
     """A model built from ``seed``, of which all that is zero has been updated so often, and nothing else."""
     model = build(script.make, config, seed)
-    trainer, start = script.optimizer(model), {name: p.detach().clone() for name, p in model.named_parameters()}
+    trainer, start = script.trainer(model), {name: p.detach().clone() for name, p in model.named_parameters()}
     for _ in range(updates):
         model.zero_grad()
         script.loss(model, script.batch).backward()
@@ -151,14 +203,14 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     the layer's output; where directions of the optimizer grow with gradients, the loss's own size is taken out.
     invariance: the share of the gradient along the parameter, zero where a norm is after it; degree: of the direction
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,
-    and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step;
+    and what groups say; signal: of what a product after the stream becomes; unmoved: 1 for what has no first step,
+    left out: 1 for what has none because no optimizer has it;
     grown: by how much the stream has grown in front of a layer; skip: what is left of a stream after a layer; growth:
     of the stream; layers: how many of them a parameter's stream has; added: of what a layer adds, how strongly it
     depends on the stream, after updates; loss.
     """
     model = begun(script, config, seed, updates)
-    trainer = script.optimizer(model)
-    settings_of(trainer, model)
+    trainer = script.trainer(model)
     network, value = observed(model, script.loss, script.batch)
     local = LocalGradients(network, script.live, seed)
     trained = {plain_name(name): p for name, p in model.named_parameters() if p.requires_grad}
@@ -173,7 +225,7 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
         if (own := plain_name(name)) in steps:
             p.detach().copy_(steps[own].before)
     louder_still = {name: STRONGER * times * push for name, push in pushes.items()}
-    stronger = _stepped(model, script.optimizer(model), louder_still)
+    stronger = _stepped(model, script.trainer(model), louder_still)
     sums: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name, (gradient, scale) in slopes.items():
         if (own := name.removesuffix(AS_HEAD)) in steps:
@@ -189,6 +241,8 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
                     sums[quantity, local.patterns[own] + name[len(own):]].append(one)
     sizes = {key: sum(values) / len(values) for key, values in sums.items()}
     sizes.update((("unmoved", local.patterns[name]), 1.0) for name in local.unmoved(model, steps))
+    sizes.update((("left out", local.patterns[name]), 1.0) for name, push in pushes.items()
+                 if name not in steps and push.any())
     sizes.update(local.of_streams())
     sizes["loss", EVERYWHERE] = float(value.detach())
     for pattern in dict.fromkeys(p for q, p in sums if q == "moved"):
@@ -201,22 +255,26 @@ def sizes_of_update(script: Script, config: Mapping[str, object], seed: int, upd
     return sizes
 
 
-def _stepped(model: Model, trainer: torch.optim.Optimizer, pushes: Mapping[str, Tensor]) -> dict[str, FirstStep]:
+def _stepped(model: Model, trainer: LiveOptimizers, pushes: Mapping[str, Tensor]) -> dict[str, FirstStep]:
     """What gradients alone do at the first step, without decay, to every parameter that is trained and has one."""
-    settings = {key: dict(group) for key, group in settings_of(trainer, model).items()}
-    for group in trainer.param_groups:
-        if "weight_decay" in group:
-            group["weight_decay"] = 0.0
+    settings = {key: {name: value for name, value in group.items() if name != "eps" or trainer.names[key] != SIGN}
+                for key, group in trainer.groups.items()}  # Muon's eps is beside the norm of a matrix
+    for part in trainer.parts:
+        for group in part.param_groups:
+            if "weight_decay" in group:
+                group["weight_decay"] = 0.0
     moved = {plain_name(name): p for name, p in model.named_parameters()
              if plain_name(name) in pushes and id(p) in settings}
     before = {name: p.detach().clone() for name, p in moved.items()}
-    for name, p in moved.items():
-        p.grad = pushes[name].clone()
-    trainer.step()
-    if all(torch.equal(p, before[name]) for name, p in moved.items()):  # SOAP's first step fills its state
-        for name, p in moved.items():
-            p.grad = pushes[name].clone()
-        trainer.step()
+    for part in trainer.parts:
+        within = {id(p) for group in part.param_groups for p in group["params"]}
+        own = {name: p for name, p in moved.items() if id(p) in within}
+        for _ in range(2):
+            for name, p in own.items():
+                p.grad = pushes[name].clone()
+            part.step()
+            if not all(torch.equal(p, before[name]) for name, p in own.items()):  # SOAP's first step fills its state
+                break
     return {name: FirstStep(before[name], pushes[name], p.detach() - before[name], settings[id(p)])
             for name, p in moved.items()}
 
