@@ -505,3 +505,14 @@ def test_large_targets_say_how_many_act() -> None:
         "mlp.experts.down_proj", "self_attn.q_a_proj.weight"))
     assert (down.growth["k"], down.growth["E"], down.growth["L"]) == (4, 4, 1.5) == (4, 4, query.growth["L"])
     assert not any("without values" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("sizes, init, rate, title", [
+    (dict(m=32), "L^(-1/2) fan-in^(-1/2)", "L^(-1) fan-in^(-1)", "width of hidden layers alone times 4"),
+    (dict(n=64, m=32), "L^(-1/2) n^(-1/2)", "L^(-1) n^(-1)", "width times 4")], ids=["m alone", "both"])
+def test_what_grows_is_called_by_its_name(sizes: dict[str, int], init: str, rate: str, title: str) -> None:
+    """n is the width of the stream: where that stays, fan-in of experts is not n."""
+    plan = tpt.plan(Model, BASE, {**BASE, **sizes})
+    down = plan.entry("layers.0.down")
+    assert (down.power("init"), down.power("lr")) == (init, rate) and plan.title.endswith(title)
+    assert down.factor("init") == pytest.approx(0.5) and down.factor("lr") == pytest.approx(0.25)

@@ -137,8 +137,10 @@ class Plan(Short, Tabled):
         """The recipe, the optimizer, and what grows, in a line."""
         layers = self.roles.layers
         visits = next((one.use.visits for one in self.roles.parameters if one.use.visits != 1), 1)
-        return (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
-                f"{self.roles.width:g}" + f", visits of layers times {visits:g}" * (visits != 1))
+        alone = self.roles.stays and self.roles.width != 1
+        return (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width "
+                f"{'of hidden layers alone ' * alone}times {self.roles.width:g}"
+                + f", visits of layers times {visits:g}" * (visits != 1))
 
     def __str__(self) -> str:
         lines = [f"in forward: multiply what {module or 'the model'} returns by {factor:.6g}"
@@ -375,7 +377,8 @@ def plan_of_roles(found: Roles, recipe: str | Scaling, optimizer: str, forward: 
                 steps.append(PowerStep(GAUGE.format(own, 1 + gradient_degree(own)), "", fold(again, own)))
                 clips = True
             growth["N"] = use.visits
-        wide, grown = width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor)
+        wide, grown = width_growths(parameter, optimizer, found.width, one_eps(recipe), named_recipe(recipe).factor,
+                                    found.stays)
         if grown:
             steps.append(PowerStep(WIDTH_REASON.format(parameter.role, use.fan_in, use.fan_out), WIDTH, wide))
         growth.update(grown)

@@ -8,6 +8,7 @@ from itertools import chain
 from math import prod
 from typing import Iterable, Mapping
 
+from ..tune.factors import is_last
 from ..tune.parameters import Parameter, ParameterGrowth
 from .names import LayerCount, Shape, find_layers, growth_of_most, shapes_of
 
@@ -30,6 +31,11 @@ class Roles:
     layers: LayerCount
     width: float
     parameters: tuple[Parameter, ...]
+
+    @property
+    def stays(self) -> bool:
+        """Has the stream one width, which is n, as where experts or hidden layers alone grow?"""
+        return {one.use.fan_out for one in self.parameters if is_last(one) and one.is_matrix} == {1}
 
 
 def find_roles(base: Mapping[str, Shape], target: Mapping[str, Shape],

@@ -214,10 +214,11 @@ def depth_reason(parameter: Parameter, name: str | Scaling, own: str) -> str:
 
 
 def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps: bool = False,
-                  factor: sp.Expr | None = None) -> tuple[Powers, dict[str, float]]:
+                  factor: sp.Expr | None = None, stays: bool = False) -> tuple[Powers, dict[str, float]]:
     """Powers of what grows of a parameter with the width that make a perceptron's maximal-update parametrization, and
     by what it grows: n where all that grows does as the width does, and else fan-in and fan-out by themselves. Of a
-    router, as of a head, fan-in alone grows.
+    router, as of a head, fan-in alone grows. stays: the stream has one width, as where experts or hidden layers alone
+    grow, and nothing is called n.
 
     shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
     orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises ``NotCovered`` for
@@ -235,7 +236,7 @@ def width_growths(parameter: Parameter, optimizer: str, width: float, shared_eps
                          "the width as Muon's do while gradients have a fixed rank, and as Adam's do where it is full; "
                          "expected models of one width")
     factor = ADJUSTED.get(optimizer, factor)
-    uniform = {use.fan_in, use.fan_out} <= {1, width}
+    uniform = not stays and {use.fan_in, use.fan_out} <= {1, width}
     alike = use.fan_in == use.fan_out and (len(parameter.grows) > 2 or len(set(parameter.grows)) < 2)
     if factor is not None and own == SIGN and not alike:
         raise NotCovered(f"{parameter.pattern}: got the shape {parameter.shape}, of which not all dimensions grow "
