@@ -71,7 +71,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
     "a report's stage": ("propagators.limit_cell", "kernels_of", staged),
     "the cells": ("propagators.limit_cell", "normal_form", lambda _: tp.methods.table(problem())),
     "kernels": ("propagators.limit_cell", "kernels_of", lambda _: tp.methods.table(problem())),
-    "corrections": ("methods.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
+    "corrections": ("propagators.depth_orders", "_of_kets", lambda _: tp.methods.table(problem())),
     "orders": ("methods.common_draws", "depth_orders", lambda _: tp.methods.table(problem())),
     "finite activations": ("models.network", "require_finite", lambda _: tp.train(
         problem(depth=4), method="particles")),

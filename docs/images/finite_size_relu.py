@@ -20,8 +20,8 @@ import tpcalc as tp
 from tpcalc.interpreters.common_draws import Refinement
 from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.refined import at_depths
-from tpcalc.methods.depth_orders import depth_orders
-from tpcalc.methods.extrapolation import Extrapolation
+from tpcalc.propagators.depth_orders import depth_orders
+from tpcalc.propagators.extrapolation import Extrapolation
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 

@@ -17,8 +17,8 @@ import tpcalc as tp
 from tpcalc.interpreters.common_draws import Refinement
 from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.interpreters.refined import at_depths
-from tpcalc.methods.depth_orders import depth_orders
-from tpcalc.methods.extrapolation import depth_weights
+from tpcalc.propagators.depth_orders import depth_orders
+from tpcalc.propagators.extrapolation import depth_weights
 from tpcalc.methods.sampled import training
 
 pytestmark = pytest.mark.slow

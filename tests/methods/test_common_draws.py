@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.methods import CommonDraws, common_draws
-from tpcalc.methods.depth_orders import DepthOrders, corrections, depth_orders
-from tpcalc.methods.extrapolation import Extrapolation, depth_weights
+from tpcalc.propagators.depth_orders import DepthOrders, corrections, depth_orders
+from tpcalc.propagators.extrapolation import Extrapolation, depth_weights
 from tpcalc.studies.convergence import methods_at
 
 TASK = tp.Task([1, 0.8], [1, -0.7])

@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.methods.depth_orders import depth_orders
+from tpcalc.propagators.depth_orders import depth_orders
 from tpcalc.models.gates import ONE_FOR_ALL, LINEAR, gate_of_one, linear_gates, with_gates
 from tpcalc.theory import MatVec
 

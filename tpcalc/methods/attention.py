@@ -26,7 +26,7 @@ from ..propagators.training import require_known
 from ..results.run import Run
 from ..scaling import DepthScaling
 from ..training.problem import Problem
-from .extrapolation import error_of_mean
+from ..propagators.extrapolation import error_of_mean
 from .method import Progress, outputs_alone, reason_of, refusal, require_outputs_alone
 
 HALF = sp.Rational(1, 2)

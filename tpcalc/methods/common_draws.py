@@ -20,8 +20,8 @@ from ..interpreters.training import placed
 from ..optimizers import SGD
 from ..training.problem import Problem
 from ..results.run import Run
-from .depth_orders import DepthOrders, depth_orders
-from .extrapolation import CONFIDENCE, Extrapolation
+from ..propagators.depth_orders import DepthOrders, depth_orders
+from ..propagators.extrapolation import CONFIDENCE, Extrapolation
 from .fluctuations import are_told, fewest_part
 from .method import Progress, outputs_alone, reason_of, refusal, require_known_directions, require_outputs_alone
 from .particles import Particles

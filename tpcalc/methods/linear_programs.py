@@ -18,8 +18,8 @@ from ..propagators.training import require_known
 from ..results.details import DenseDetails, nearest_nodes
 from ..results.run import Run
 from ..training.problem import Problem
-from .depth_orders import depth_orders
-from .extrapolation import depth_weights
+from ..propagators.depth_orders import depth_orders
+from ..propagators.extrapolation import depth_weights
 from .method import Progress, outputs_alone, reason_of, refusal, require_outputs_alone
 from .sampled import training
 

@@ -13,7 +13,7 @@ from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
 from ..methods.attention import solve_sequences
-from ..methods.extrapolation import error_of_mean
+from ..propagators.extrapolation import error_of_mean
 from ..propagators.laws.attention import MATRICES, attention_sublayers
 from ..propagators.blocks import GroupKernels
 from ..propagators.laws.group_overlaps import through_layers

@@ -11,8 +11,8 @@ from .. import _checks
 from ..errors import NotCovered
 from ..methods import CommonDraws, Particles
 from ..methods.choice import chosen_method
-from ..methods.depth_orders import depth_orders
-from ..methods.extrapolation import Extrapolation
+from ..propagators.depth_orders import depth_orders
+from ..propagators.extrapolation import Extrapolation
 from ..methods.sampled import ReadsProgram
 from ..training.problem import Problem
 from ..training.raw_problem import RawProblem

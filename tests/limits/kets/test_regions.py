@@ -82,7 +82,7 @@ def test_where_there_is_no_limit(limit: tp.theory.KetLimit, alpha: float, gamma:
     (TANH, .5, .5), (TANH, .75, .25), (TANH, 1, 0), (MLP, .6, .4), (SINE, .6, .4), (tp.ResNet("relu"), .75, .25),
     (SINE, .5, .5)], ids=str)
 def test_rates_are_the_counted_ones(net: tp.ResNet, alpha: float, gamma: float) -> None:
-    from tpcalc.methods.depth_orders import depth_orders
+    from tpcalc.propagators.depth_orders import depth_orders
 
     scale = tp.DepthScaling(alpha, gamma)
     region, = tp.depth_limit(tp.kets(tp.program(net, tp.SGD(), scale))).regions

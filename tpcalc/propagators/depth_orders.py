@@ -17,7 +17,7 @@ from ..scaling import DepthScaling, Parametrization, Scaling
 from ..models import ResNet, Transformer
 from ..models.gates import counted_as, linear_gates
 from ..models.networks import Network
-from ..propagators.limit_cell import ALPHA, GAMMA, counted, instead_of, limit_cell, linear_region, regime_by_matrix
+from .limit_cell import ALPHA, GAMMA, counted, instead_of, limit_cell, linear_region, regime_by_matrix
 
 Powers = tuple[Fraction | float, ...]
 GAINS = {"layers": 1, "independent layers": 2}  # the power of a term that averages see, by how it enters the stream
