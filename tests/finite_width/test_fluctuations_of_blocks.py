@@ -108,23 +108,9 @@ def test_covariances_of_blocks_have_errors_and_probes() -> None:
     assert_close(probes, probes.transpose(2, 3, 0, 1), 1e-12)
 
 
-def test_a_width_of_blocks_has_deviations_and_says_that_its_bias_is_not_known() -> None:
-    run = tp.train(tp.ResNet("tanh"), TASK, OPT, tp.DepthScaling(), tp.oo)
-    n = 64
-    at, held_out = run.at_width(n), run.at_width(n, probes=True)
-    variances = np.diagonal(run.fluctuations.covariance.reshape(3, 3)) / n
-    assert_close(at.std.ravel() ** 2, variances, 1e-13)
-    assert np.array_equal(at.mean, run.outputs) and np.array_equal(held_out.mean, run.probe_outputs)
-    assert at.std.shape == run.outputs.shape and held_out.std.shape == run.probe_outputs.shape
-    assert_close(held_out.std[0, 0], at.std[0, 0], 1e-12)  # the first probe is the first input
-    for each in (at, held_out):
-        assert each.warning is not None and each.warning.startswith("at width 64 the mean is that of infinite width")
-
-
 def test_what_is_not_known_of_blocks_is_refused() -> None:
     run = tp.train(tp.ResNet("tanh"), TASK, OPT, tp.DepthScaling(), tp.oo)
-    for ask, what in ((lambda: run.fluctuations.bias, "bias"), (lambda: run.fluctuations.probe_bias, "bias"),
-                      (lambda: run.fluctuations.cumulant(3), "the cumulant of order 3"),
+    for ask, what in ((lambda: run.fluctuations.cumulant(3), "the cumulant of order 3"),
                       (lambda: run.fluctuations.probe_cumulant(4), "the cumulant of order 4")):
         with pytest.raises(ValueError, match=f"fluctuations: {what}.* of ResNet.*'tanh'.* expected linear networks"):
             ask()

@@ -28,8 +28,8 @@ MOVED = tp.SGD(0.4, momentum=0.5, weight_decay=0.2)
 def away(found: SampledFluctuations, exact: np.ndarray, probes: bool = False) -> np.ndarray:
     """In standard errors of its batches."""
     kept = found.problem.task.batch
-    size = np.prod(found._shape)
-    each = found._found.reshape(-1, *found._shape, *found._shape)
+    size = np.prod(found.shape)
+    each = found._found.reshape(-1, *found.shape, *found.shape)
     which = slice(kept, None) if probes else slice(kept)
     each = each[:, :, which, :, :, which].reshape(len(each), -1)
     assert size and np.array_equal(each.mean(axis=0), (found.probe_covariance if probes else found.covariance).ravel())

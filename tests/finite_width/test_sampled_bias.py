@@ -60,7 +60,7 @@ def test_they_are_real_networks(block: str, phi: str, depth: int, task: tp.Task)
     plain = ManyTrainings(task, opt, block, phi, SCALE.multiplier(depth), SCALE.update_size(depth), depth)
     net = tp.ResNet(phi, block=block)
     ours = SampledFluctuations(tp.Problem(net, task, opt, SCALE, depth=depth))
-    found = ours._networks(n).reshape(-1, *ours._shape)[:, :, :task.batch].reshape(-1, task.targets.size)
+    found = ours._networks(n).reshape(-1, *ours.shape)[:, :, :task.batch].reshape(-1, task.targets.size)
     real = plain.outputs(n, networks, 1).reshape(networks, -1)
     z = []
     for power in (1, 2):
@@ -175,7 +175,7 @@ def test_every_z_score_of_drawn_networks(phi: str) -> None:
         along = rng.standard_normal((task.targets.size, min(3, (steps - 1) * batch * d_out)))
         along[:batch * d_out] = 0
         along = np.linalg.qr(along)[0]
-        own = np.std(found._drawn_biases.reshape(-1, *found._shape)[:, :, :batch].reshape(-1, len(along)) @ along,
+        own = np.std(found._drawn_biases.reshape(-1, *found.shape)[:, :, :batch].reshape(-1, len(along)) @ along,
                      axis=0, ddof=1) / len(found._drawn_biases)**0.5
         truth, error = ((run.fluctuations.bias.ravel(), np.zeros(len(along))) if phi == "linear"
                         else plain_bias(run, 16, 6000, k))

@@ -3,7 +3,7 @@
 Over initializations an output of a network of width n has mean f + b / n, covariances Sigma / n and a k-th cumulant of
 order n^(1 - k), to leading order; Sigma, b and the cumulants' constants are derivatives of the output under a tilt, or
 of the determinant of fluctuations: through layers, or through layer time at infinite depth. Of nonlinear blocks that
-close on kernels, at infinite depth, covariances are known.
+close on kernels, at infinite depth, covariances are known; their biases are sampled (``results.limit_biases``).
 
 Source: [tpcalc/finite_width]; two steps in closed form: [tpcalc/two_steps_at_finite_width].
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class OutputsAtWidth(NamedTuple):
     """What real networks of one width give: mean and std, (steps, samples, d_out), over initializations; warning: None,
     or a sentence where the next order in 1/n is not small.
 
-    Of nonlinear blocks at infinite depth the bias is not known: mean is that of infinite width, and warning says so."""
+    Of nonlinear blocks at infinite depth the next order is not known, and warning says so."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -55,8 +55,8 @@ class Fluctuations(Short):
 
     depth: layers, None for infinitely many; noise, drift: eps^2 and eps g of a layer, or the constants of the
     infinite-depth limit; net: of nonlinear blocks, else None. Outputs are of shape (steps T, batch B, d_out), those of
-    the task's m probes (T, m, d_out). Of nonlinear blocks the covariances and two cumulants are known; the rest raises
-    ``ValueError``. What covariance and bias share is kept up to half a GiB, and left out of pickles.
+    the task's m probes (T, m, d_out). Of nonlinear blocks the covariances and two cumulants are known here; the rest
+    raises ``ValueError``. What covariance and bias share is kept up to half a GiB, and left out of pickles.
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
@@ -135,12 +135,36 @@ class Fluctuations(Short):
             self._known[probes] = self._of_each_probe(quantity) if probes else self._found(quantity).values
         return self._known[probes][:order]
 
+    def at_width(self, outputs: np.ndarray, width: int, probes: bool) -> OutputsAtWidth:
+        """Mean and standard deviation of outputs at a width, and a warning where the next order is not small."""
+        bias = self.probe_bias if probes else self.bias
+        _, second, third, fourth = self.cumulants(4, probes)
+        change = next_order(second, third, fourth) / width
+        worst = np.unravel_index(int(np.argmax(change)), change.shape)
+        warning = None
+        if change[worst] > SMALL:
+            step, sample, k = map(int, worst)
+            warning = (f"at width {width} the next order in 1/n may change the standard deviation of output {k} of "
+                       f"{'probe' if probes else 'sample'} {sample} at step {step} by {100 * change[worst]:.0f} %; it "
+                       f"is below {100 * SMALL:.0f} % from width {math.ceil(width * change[worst] / SMALL)} on")
+        return OutputsAtWidth(outputs + bias / width, np.sqrt(np.maximum(second, 0.0) / width), warning)
+
+    def excess(self, slopes: np.ndarray, curvatures: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What bias and covariance add to n times the mean loss of the last step, of draws each, whose means it is the
+        sum of; slopes: (B, d_out) of the loss in outputs, curvatures: (B, d_out, d_out)."""
+        return (np.array([np.sum(slopes * self.bias[-1]) + of_curvature(self.covariance, curvatures)]),)
+
+    def told(self, parts: Sequence[np.ndarray]) -> tuple[float, float]:
+        """The sum of the means over draws of what is linear in parts of ``excess``, and how far it may be off by
+        chance, with 95% confidence."""
+        return float(sum(np.mean(part) for part in parts)), 0.0
+
     def require_linear(self, what: str) -> None:
         """Raise ``ValueError`` for what is known of linear blocks only."""
         if self.net is not None:
             raise NotCovered(f"fluctuations: {what} of {self.net!r} at depth=tp.oo asked for; expected linear networks "
                              "of one matrix a block; of others the covariance is known there, "
-                             "run.fluctuations.covariance, and biases of smooth ones at a finite depth are sampled")
+                             "run.fluctuations.covariance, and the bias is sampled, run.fluctuations.bias")
 
     @cached_property
     def _covariance(self) -> Known:
@@ -196,6 +220,11 @@ class Fluctuations(Short):
         return found._replace(values=tuple(value.reshape(shape * (value.ndim // 2)) for value in found.values))
 
 
+def of_curvature(covariance: np.ndarray, curvatures: np.ndarray) -> float:
+    """Half of Sigma at the last step, (T, B, d_out, T, B, d_out), times second derivatives (B, d_out, d_out)."""
+    return float(np.einsum("ikil,ikl->", covariance[-1, :, :, -1], curvatures) / 2)
+
+
 def _covariance(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
     """The covariance of outputs (R, d_out, R, d_out): how every output answers a tilt of every other."""
     return _symmetric(np.array([[responses.of(base, row, k).f[1, rows] for k in range(base.network.d_out)]
@@ -238,26 +267,6 @@ def _biases(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) 
 
 def _round_off(value: np.ndarray) -> float:
     return ROUND_OFF * float(np.max(np.abs(value), initial=0.0))
-
-
-def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes: bool = False) -> OutputsAtWidth:
-    """Mean and standard deviation of outputs at a width, and a warning where the next order is not small."""
-    if fluctuations.net is not None:
-        second = fluctuations.cumulants(2, probes)[1]
-        return OutputsAtWidth(outputs, np.sqrt(np.maximum(second, 0.0) / width),
-                              f"at width {width} the mean is that of infinite width and the next order in 1/n is not "
-                              f"known: of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
-    bias = fluctuations.probe_bias if probes else fluctuations.bias
-    _, second, third, fourth = fluctuations.cumulants(4, probes)
-    change = next_order(second, third, fourth) / width
-    worst = np.unravel_index(int(np.argmax(change)), change.shape)
-    warning = None
-    if change[worst] > SMALL:
-        step, sample, k = map(int, worst)
-        warning = (f"at width {width} the next order in 1/n may change the standard deviation of output {k} of "
-                   f"{'probe' if probes else 'sample'} {sample} at step {step} by {100 * change[worst]:.0f} %; it is "
-                   f"below {100 * SMALL:.0f} % from width {math.ceil(width * change[worst] / SMALL)} on")
-    return OutputsAtWidth(outputs + bias / width, np.sqrt(np.maximum(second, 0.0) / width), warning)
 
 
 def next_order(second: np.ndarray, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:

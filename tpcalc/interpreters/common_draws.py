@@ -14,6 +14,7 @@ from typing import Mapping, Sequence
 import numpy as np
 
 from ..errors import NotCovered
+from ..programs.language import Matrix
 from .conditioned_blocks import OrthonormalBlock
 
 Key = tuple[int, ...]  # what the rows are for
@@ -41,6 +42,15 @@ class Refinement:
             raise NotCovered(f"depth: got {depth} with coarsest={coarsest}; expected coarsest times a power of 2, "
                              "so that depths can share their draws")
         return cls(coarsest, level)
+
+    def location(self, matrix: Matrix, matrices: Sequence[Matrix]) -> tuple[Key, int, int]:
+        """What a matrix's draws are keyed by but for side and call, their level and their layer. Matrices without a
+        layer are alike at all depths. Families go by their place in the program: names mean nothing."""
+        family = next(i for i, one in enumerate(matrices) if one.same_family(matrix))
+        numbers = tuple(int(i) for i in matrix.indices)
+        if int(matrix.args[2]) and 1 <= numbers[-1] <= self.depth:
+            return (family, *numbers[:-1]), self.level, numbers[-1] - 1
+        return (family, *numbers), 0, 0
 
 
 class SharedDraws:

@@ -42,6 +42,10 @@ class DrawnProducts(Execution):
     def new_part(self, rest: Value, vector: Value) -> tuple[Number, Value] | None:
         """The root mean square of what is new in a vector, and this over it; None where it is nothing but rounding."""
 
+    def drawn_image(self, matrix: Matrix, turned: bool) -> Value:
+        """The draw behind what a matrix, or its transpose, makes of a new vector."""
+        return self.drawn()
+
     def initial_vector(self, vector: Vector) -> Value:
         return self.drawn()
 
@@ -65,7 +69,7 @@ class DrawnProducts(Execution):
         if new is None:
             return found or [(0.0, vector)]
         size, q = new
-        fresh = self.drawn()
+        fresh = self.drawn_image(matrix, turned)
         image = self.combined([(1.0, fresh), *((self.against(known, q) + -1.0 * self.against(p, fresh), p)
                                                for p, known in other)])
         own.append((q, image))

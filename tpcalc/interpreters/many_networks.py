@@ -14,6 +14,7 @@ Source: [tpcalc/finite_width].
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from numbers import Number as AnyNumber
 from operator import mul
@@ -27,9 +28,10 @@ from .._types import ProgramData, Sizes, Value
 from ..data.losses import AnyLoss, derivative, loss_of
 from ..lowering.array_backends import Arrays
 from ..optimizers.spectral import Spectral
-from ..programs.language import LossDerivative, Mean, Scalar
+from ..programs.language import LossDerivative, Matrix, Mean, Scalar
 from ..programs.program import Program
 from ..programs.special import Mask
+from .common_draws import Refinement, SharedDraws
 from .drawn_products import NOTHING, DrawnProducts
 from .execution import RULES, MatrixOperator, is_number, leaves, with_leaves
 from .given import Number, require_heads
@@ -83,7 +85,10 @@ class ManyNetworks(DrawnProducts):
         require_heads(program, self.shape[1])
 
     def drawn(self) -> np.ndarray:
-        values = self.rng.standard_normal((self.draws, self.shape[1]))
+        return self.of_groups(self.rng.standard_normal((self.draws, self.shape[1])))
+
+    def of_groups(self, values: np.ndarray) -> np.ndarray:
+        """The same draws for every group."""
         return np.tile(values, (self.shape[0] // self.draws, 1))
 
     def against(self, bra: np.ndarray, vector: np.ndarray) -> OfNetworks:  # type: ignore[override]  # of every network
@@ -124,6 +129,25 @@ class ManyNetworks(DrawnProducts):
         names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(values)}
         function = numpy_function(with_leaves(node, names), tuple(names.values()))
         return np.asarray(function(*map(values_of, values.values())), dtype=np.float64)
+
+
+class CommonNetworks(ManyNetworks):
+    """Networks of the depth of a refinement, which share their draws with those of one seed at other depths."""
+
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, weights: np.ndarray,
+                 draws: int, seed: int, refinement: Refinement) -> None:
+        super().__init__(program, sizes, data, loss, weights, draws, seed)
+        self.refinement, self.shared = refinement, SharedDraws(self.draws * self.shape[1], np.float64, (seed, 1))
+        self.calls = Counter[tuple[Matrix, bool]]()
+
+    def _product(self, c: Any, matrix: Matrix, turned: bool, vector: Value) -> list[tuple[Number, Value]]:
+        self.calls[matrix, turned] += 1  # of all vectors, new or not, so that layers number theirs alike
+        return super()._product(c, matrix, turned, vector)
+
+    def drawn_image(self, matrix: Matrix, turned: bool) -> np.ndarray:
+        key, level, layer = self.refinement.location(matrix, self.program.matrices)
+        values = self.shared.row((*key, int(turned), self.calls[matrix, turned]), level, layer)
+        return self.of_groups(values.reshape(self.draws, -1))
 
 
 @NETWORKS.rule(Mean)
@@ -189,26 +213,29 @@ class MovedFirstOutputs(ManyNetworks):
 
 
 def networks_at_once(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, weights: np.ndarray, draws: int,
-                     seed: int, outputs: Outputs, execution: type[ManyNetworks] = ManyNetworks) -> np.ndarray:
+                     seed: int, outputs: Outputs, refinement: Refinement | None = None,
+                     execution: type[ManyNetworks] = ManyNetworks) -> np.ndarray:
     """Outputs of networks by weights of coordinates (groups, n), the same draws for every group, (groups, draws, k).
 
-    Raises ``UnhandledNode`` for statements that are not read here, ``Divergence`` for values that are not finite.
+    refinement: the depth as doublings of another, with which draws are shared. Raises ``UnhandledNode`` for statements
+    that are not read here, ``Divergence`` for values that are not finite.
     """
-    run = execution(program, sizes, data, loss, weights, draws, seed)
+    what = program, sizes, data, loss, weights, draws, seed
+    run = execution(*what) if refinement is None else CommonNetworks(*what, refinement)
     run.run()
     values = [np.broadcast_to(values_of(one), (len(run.weights), 1)) for one in outputs(run.of_kind("scalar"))]
     return np.concatenate(values, axis=1).reshape(len(weights), draws, -1)
 
 
 def sampled_bias(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, coordinates: int, draws: int,
-                 seed: int, outputs: Outputs) -> np.ndarray:
+                 seed: int, outputs: Outputs, refinement: Refinement | None = None) -> np.ndarray:
     """What every one of so many draws of ``coordinates`` says of the biases of k outputs, (draws, k), to be averaged.
 
     The mean is off by O(1/coordinates). Raises as ``networks_at_once``.
     """
     moves = _moves(coordinates)
     weights = 1 + np.concatenate([0 * moves[:1], moves])
-    middle, *moved = networks_at_once(program, sizes, data, loss, weights, draws, seed, outputs)
+    middle, *moved = networks_at_once(program, sizes, data, loss, weights, draws, seed, outputs, refinement)
     return np.asarray((np.mean(moved, axis=0) - middle) * (coordinates / EPS**2))
 
 
@@ -219,7 +246,7 @@ def sampled_bias_of_update(program: Program, sizes: Sizes, data: ProgramData, lo
     mean is 0, it is noise, which is in later ones, too. As ``sampled_bias``."""
     moves = _moves(coordinates)
     equal, by_weights = np.split(networks_at_once(program, sizes, data, loss, 1 + np.concatenate([0 * moves, moves]),
-                                                  draws, seed, outputs, MovedFirstOutputs), 2)
+                                                  draws, seed, outputs, execution=MovedFirstOutputs), 2)
     return np.asarray(np.mean(by_weights - equal, axis=0) * (coordinates / EPS**2))
 
 

@@ -57,13 +57,8 @@ class Refined(ConditionedExecution):
         return RefinedMatrix(common, super().unmet(matrix).sides)
 
     def location(self, matrix: Matrix) -> tuple[Key, int, int]:
-        """What a matrix's draws are keyed by but for side and call, their level and their layer. Matrices without a
-        layer are alike at all depths. Families go by their place in the program: names mean nothing."""
-        family = next(i for i, one in enumerate(self.program.matrices) if one.same_family(matrix))
-        numbers = tuple(int(i) for i in matrix.indices)
-        if int(matrix.args[2]) and 1 <= numbers[-1] <= self.refinement.depth:
-            return (family, *numbers[:-1]), self.refinement.level, numbers[-1] - 1
-        return (family, *numbers), 0, 0
+        """What a matrix's draws are keyed by but for side and call, their level and their layer."""
+        return self.refinement.location(matrix, self.program.matrices)
 
 
 class RefinedConditioned(Refined):

@@ -23,11 +23,11 @@ from ..training.problem import Problem
 from ..finite_width.crossover import FirstUpdate, of_rank_one
 from ..finite_width.drawn_networks import (SEEDS, DrawnAtWidth, drawn_at_width, extrapolated_to_width,
                                            reason_of_powers, refusal_of_powers)
-from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations, at_width
+from ..finite_width.fluctuations import OutputsAtWidth, Fluctuations
 from ..finite_width.loss_bands import LossesAtWidth, band_of, gaussian_outputs
-from ..gaussian.scalar_functions import KINKED
 from . import drawing
-from .sampled_fluctuations import SampledFluctuations
+from .limit_biases import BlockFluctuations
+from .sampled_fluctuations import SampledFluctuations, is_smooth
 from .sphere import Sphere
 
 Index = int | tuple[int, int]
@@ -307,12 +307,12 @@ class Run:
         """What finite width does to the outputs, to leading order: covariances over initializations, biases, cumulants.
 
         Found when asked for. Of linear networks of one matrix a block all of it. Of nonlinear blocks at infinite depth
-        covariances and nothing else, where they close on kernels; at finite depth covariances and biases by samples,
-        with errors, for whatever is made of averages over coordinates and of smooth functions of these; with
-        ``zero_readout`` by tp.NormalizedSGD and tp.Muon, too. Raises ``ValueError`` for real networks, for sampled
-        readings at infinite depth, for other updates than these, and when asked for what is not known: losses other
-        than the named ones, functions with kinks, at infinite depth layers that are visited several times, at finite
-        depth attention and choices. Source: [tpcalc/finite_width].
+        covariances, where they close on kernels, and biases by samples at three depths, with errors; at finite depth
+        covariances and biases by samples, with errors, for whatever is made of averages over coordinates and of smooth
+        functions of these; with ``zero_readout`` by tp.NormalizedSGD and tp.Muon, too. Raises ``ValueError`` for real
+        networks, for sampled readings at infinite depth, for other updates than these, and when asked for what is not
+        known: losses other than the named ones, functions with kinks, at infinite depth layers that are visited several
+        times, at finite depth attention and choices. Source: [tpcalc/finite_width].
         """
         if self._samples_fluctuations:
             return SampledFluctuations(self.problem)
@@ -334,8 +334,8 @@ class Run:
         else:
             eps = scale.multiplier(self.depth)
             noise, drift = eps**2, eps * scale.update_factor(self.depth)
-        return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout,
-                            None if net.is_plain else net)
+        known = self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout
+        return Fluctuations(*known) if net.is_plain else BlockFluctuations(*known, net, problem=self.problem)
 
     @property
     def _samples_fluctuations(self) -> bool:
@@ -352,7 +352,7 @@ class Run:
         """Are outputs smooth functions of averages over coordinates, at a finite depth?"""
         problem, net = self.problem, self.problem.net
         return (self.depth is not None and problem.is_mup and isinstance(problem.task, Task) and net.visits != sp.oo
-                and not any(one.value.has(*KINKED) for one in net.statements))
+                and is_smooth(net))
 
     @property
     def _is_of_one_size(self) -> bool:
@@ -403,7 +403,7 @@ class Run:
         ``probe_outputs``: by tp.SGD f + b / n and sqrt(Sigma / n), where ``fluctuations`` are known. The series in 1/n
         is asymptotic: ``warning`` is None, or a sentence where its next order is not small, estimated from third and
         fourth cumulants, or where b is sampled from networks that are drawn. Of nonlinear blocks at infinite depth b is
-        not known: the mean is f, and ``warning`` says so.
+        sampled, which takes a minute, the next order is not known, and ``warning`` says so.
 
         Of runs with one update whose size does not follow that of gradients, where the loss derivatives of the first
         step lie in a plane: the mean over the fluctuation of first outputs; deviations after the update are not known,
@@ -504,9 +504,7 @@ class Run:
         outputs = self.probe_outputs if probes else self.outputs
         assert outputs is not None
         try:
-            known = self.fluctuations
-            return known.at_width(outputs, width, probes) if isinstance(known, SampledFluctuations) else at_width(
-                known, outputs, width, probes)
+            return self.fluctuations.at_width(outputs, width, probes)
         except NotCovered as unknown:
             real = self.depth is not None and self.problem.net.visits != sp.oo
             drawn = "; with seeds networks of the width are drawn" if real else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,14 +17,18 @@ from .._shown import Short
 from .._types import ProgramData, Sizes, Value
 from ..data.losses import Loss
 from ..errors import Divergence, NotCovered
-from ..finite_width.fluctuations import SMALL, OutputsAtWidth
+from ..finite_width.fluctuations import SMALL, OutputsAtWidth, of_curvature
+from ..gaussian.scalar_functions import KINKED
+from ..interpreters.common_draws import Refinement
 from ..interpreters.influences import influence_covariance
 from ..interpreters.many_networks import SIGNS, networks_at_once, sampled_bias, sampled_bias_of_update
 from ..interpreters.lowered_particles import least_samples
 from ..interpreters.training import Training, placed
+from ..models.networks import Network
 from ..optimizers.spectral import Spectral
 from ..programs.language import Scalar
 from ..programs.program import Program
+from ..propagators.extrapolation import error_of_mean
 from ..training.problem import Problem
 from .sampled import joint_error
 
@@ -66,7 +70,7 @@ class SampledFluctuations(Short):
     def covariance_error(self) -> float:
         """How far ``covariance`` may be off with 95% confidence, absolutely, by Student's distribution of the means of
         batches; a bias of order 1/samples is not in it."""
-        batch = np.arange(len(self._found[0])).reshape(self._shape)[:, :self.problem.task.batch].ravel()
+        batch = np.arange(len(self._found[0])).reshape(self.shape)[:, :self.problem.task.batch].ravel()
         errors = np.std(self._found[:, batch[:, None], batch], axis=0, ddof=1) / BATCHES**0.5
         return joint_error(errors, BATCHES)
 
@@ -102,7 +106,7 @@ class SampledFluctuations(Short):
     @property
     def bias_errors(self) -> np.ndarray:
         """The standard error of each bias, of its shape."""
-        return np.asarray(np.std(self._drawn_biases, axis=0, ddof=1).reshape(self._shape)[:, :self.problem.task.batch]
+        return np.asarray(np.std(self._drawn_biases, axis=0, ddof=1).reshape(self.shape)[:, :self.problem.task.batch]
                           / DRAWS**0.5)
 
     @property
@@ -115,6 +119,21 @@ class SampledFluctuations(Short):
         if self.problem.task.probes is None:
             raise ValueError("probes: got none with the task; expected tp.Task(probes=...), for held-out outputs")
 
+    def excess(self, slopes: np.ndarray, curvatures: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What draws of the bias, and batches of the covariance, add to n times the mean loss of the last step; slopes:
+        (B, d_out) of the loss in outputs, curvatures: (B, d_out, d_out)."""
+        biases = self._drawn_biases.reshape(-1, *self.shape)[:, -1, self.rows(False)]
+        rows = self.rows(False)
+        covariances = self._found.reshape(-1, *self.shape, *self.shape)[:, :, rows][..., rows, :]
+        return (np.einsum("nik,ik->n", biases, slopes), np.array([of_curvature(one, curvatures)
+                                                                  for one in covariances]))
+
+    def told(self, parts: Sequence[np.ndarray]) -> tuple[float, float]:
+        """The sum of the means over draws of what is linear in parts of ``excess``, and how far it may be off by
+        chance, with 95% confidence."""
+        errors = [joint_error(np.array([error_of_mean(part)]), len(part)) for part in parts]
+        return float(sum(np.mean(part) for part in parts)), math.hypot(*errors)
+
     def at_width(self, outputs: np.ndarray, width: int, probes: bool) -> OutputsAtWidth:
         """Mean and deviation at a width, from the outputs of infinite width; warning: where ``DRAWS`` networks of this
         width, or of ``COORDINATES``, say that the next order in 1/n is not small."""
@@ -124,7 +143,7 @@ class SampledFluctuations(Short):
         seen = min(width, COORDINATES)
         mean, std = expansion(seen)
         try:
-            real = self._networks(seen).reshape(-1, *self._shape)[:, :, self._of(probes)]
+            real = self._networks(seen).reshape(-1, *self.shape)[:, :, self.rows(probes)]
         except Divergence as blown:
             return OutputsAtWidth(*expansion(width), f"at width {width} the next order in 1/n is not small: some "
                                   f"networks of width {seen} blow up, {blown}")
@@ -138,21 +157,22 @@ class SampledFluctuations(Short):
         return OutputsAtWidth(*expansion(width), warning)
 
     @property
-    def _shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:
+        """Steps, samples with the probes after them, and outputs."""
         task = self.problem.task
         return task.steps, task.batch + (0 if task.probes is None else len(task.probes)), task.d_out
 
-    def _of(self, probes: bool) -> slice:
+    def rows(self, probes: bool) -> slice:
         """Which samples: those of the batch, or the probes after them."""
         batch = self.problem.task.batch
         return slice(batch, None) if probes else slice(batch)
 
     def _between(self, probes: bool) -> np.ndarray:
-        which, found = self._of(probes), np.mean(self._found, axis=0).reshape(*self._shape, *self._shape)
+        which, found = self.rows(probes), np.mean(self._found, axis=0).reshape(*self.shape, *self.shape)
         return np.asarray(found[:, which, :, :, which])
 
     def _biases(self, probes: bool) -> np.ndarray:
-        return np.asarray(np.mean(self._drawn_biases, axis=0).reshape(self._shape)[:, self._of(probes)])
+        return np.asarray(np.mean(self._drawn_biases, axis=0).reshape(self.shape)[:, self.rows(probes)])
 
     @cached_property
     def _written(self) -> tuple[Program, Sizes, ProgramData, Loss]:
@@ -185,42 +205,61 @@ class SampledFluctuations(Short):
     @cached_property
     def _drawn_biases(self) -> np.ndarray:
         """(draws, outputs), the batch's and the probes'."""
-        coordinates = self._at_least(COORDINATES)
-        return self._every(lambda draws, seed: sampled_bias(*self._written, coordinates, draws, seed, _outputs),
-                           coordinates * (1 + 2 * len(SIGNS)), DRAWS)
+        return self.biases_of_draws(COORDINATES, DRAWS, self.draws_at_once(COORDINATES))
 
-    def _at_least(self, coordinates: int) -> int:
-        """Coordinates of networks by weights: so many, or more where matrices meet more vectors."""
-        coordinates = max(coordinates, least_samples(*self._written))
-        return coordinates - coordinates % -SIGNS.shape[1]
+    def biases_of_draws(self, coordinates: int, draws: int, together: int, refinement: Refinement | None = None
+                        ) -> np.ndarray:
+        """What every draw of at least so many coordinates says of the biases, (draws, outputs), so many at a time.
+
+        refinement: the depth as doublings of another, with which draws are shared.
+        """
+        enough = self._enough(coordinates)
+        return self._every(lambda seed: sampled_bias(*self._written, enough, together, seed, _outputs, refinement),
+                           draws // together)
 
     def bias_of_update(self, probes: bool) -> tuple[np.ndarray, np.ndarray]:
         """The limit of n (mean - E F) after the first update, where it is of one size and E F is the mean over the
         fluctuation of first outputs; and its standard errors, (B, d_out) each, or (m, d_out) of the probes."""
-        found = self._drawn_biases_of_update[:, self._of(probes)]
+        found = self._drawn_biases_of_update[:, self.rows(probes)]
         return np.mean(found, axis=0), np.asarray(np.std(found, axis=0, ddof=1) / len(found)**0.5)
 
     @cached_property
     def _drawn_biases_of_update(self) -> np.ndarray:
         """(draws, samples, d_out), the batch's and the probes'."""
-        coordinates = self._at_least(OF_UPDATE)
-        found = self._every(lambda draws, seed: sampled_bias_of_update(*self._written, coordinates, draws, seed,
-                                                                       _outputs), coordinates * 4 * len(SIGNS),
-                            OF_UPDATE).reshape(-1, *self._shape)
+        enough = self._enough(OF_UPDATE)
+        together = self._at_once(enough * 4 * len(SIGNS))
+        found = self._every(lambda seed: sampled_bias_of_update(*self._written, enough, together, seed, _outputs),
+                            OF_UPDATE // together).reshape(-1, *self.shape)
         return np.asarray(found[:, 1] - found[:, 0])
+
+    def draws_at_once(self, coordinates: int) -> int:
+        """A power of 2; ``MemoryError`` where not one has room."""
+        return self._at_once(self._enough(coordinates) * (1 + 2 * len(SIGNS)))
+
+    def _enough(self, coordinates: int) -> int:
+        """At least what the products of a matrix take, and a multiple of the signs."""
+        enough = max(coordinates, least_samples(*self._written))
+        return enough - enough % -SIGNS.shape[1]
 
     def _networks(self, width: int) -> np.ndarray:
         """Outputs of ``DRAWS`` real networks, (draws, outputs)."""
-        return self._every(lambda draws, seed: networks_at_once(*self._written, np.ones((1, width)), draws, seed,
-                                                                _outputs)[0], width, DRAWS)
+        together = self._at_once(width)
+        return self._every(lambda seed: networks_at_once(*self._written, np.ones((1, width)), together, seed,
+                                                         _outputs)[0], DRAWS // together)
 
-    def _every(self, drawn: Callable[[int, int], np.ndarray], numbers: int, draws: int) -> np.ndarray:
-        """So many draws, some at a time, given how many and a seed; numbers: in a vector of a draw."""
+    def _at_once(self, numbers: int) -> int:
+        """How many draws of so many numbers in a vector."""
         each = 8.0 * FORWARD * numbers
         self._require_memory(each)
-        together = 2 ** int(math.log2(min(max(HELD / (each * self._statements()), 1.0), TOGETHER)))
-        return np.concatenate([placed(lambda: drawn(together, seed), self.problem.layers)
-                               for seed in range(draws // together)])
+        return 2 ** int(math.log2(min(max(HELD / (each * self._statements()), 1.0), TOGETHER)))
+
+    def _every(self, drawn: Callable[[int], np.ndarray], seeds: int) -> np.ndarray:
+        return np.concatenate([placed(lambda: drawn(seed), self.problem.layers) for seed in range(seeds)])
+
+
+def is_smooth(net: Network) -> bool:
+    """Backward passes through kinks jump."""
+    return not any(one.value.has(*KINKED) for one in net.statements)
 
 
 def _outputs(scalars: Mapping[Scalar, Any]) -> list[Value]:
