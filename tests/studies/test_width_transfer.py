@@ -9,7 +9,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import tpcalc as tp
-from support.plain.rate_sweeps import least
+from support.plain.many_trainings import ManyTrainings
+from support.plain.rate_sweeps import SHIFTS, least, least_of
+from tpcalc.results import sampled_fluctuations
+from tpcalc.studies.width_transfer import WidthTransfer
 
 RATES = np.geomspace(0.01, 3, 24)
 ONE = (np.array([[1, 0.8]] * 2), np.array([[1, 0.2]] * 2))
@@ -56,6 +59,48 @@ def test_other_losses_take_their_second_derivative() -> None:
     assert 10**5 * (mean - found.loss[0]) == pytest.approx(found.excess[0], rel=1e-3)
 
 
+def test_of_linear_networks_samples_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within their error, by which nearby rates share their draws."""
+    given: Any = (tp.ResNet(), task_of(ONE), tp.SGD(1.0), tp.DepthScaling(), [2], [0.2, 0.8, 3.0])
+    exact = tp.transfer(*given, widths=[64])
+    monkeypatch.setattr(sampled_fluctuations, "DRAWS", 512)
+    monkeypatch.setattr(sampled_fluctuations, "COORDINATES", 256)
+    monkeypatch.setattr(tp.Run, "_samples_fluctuations", True)
+    found = tp.transfer(*given, widths=[64])
+    assert found.learning_rate == pytest.approx(exact.learning_rate, rel=1e-6) and exact.drift_error[0] == 0
+    assert abs(found.drift[0] - exact.drift[0]) < found.drift_error[0] < abs(exact.drift[0])
+    assert found.excess[0] == pytest.approx(exact.excess[0], abs=0.3)
+    assert found.resolved[0] and "+-" in found.table()
+
+
+def test_a_drift_that_is_not_resolved_is_said() -> None:
+    one = np.ones(1)
+    table = WidthTransfer(one, one, one, one, one, (4,), np.array([64]), 2 * one).table()
+    assert "not resolved: within 2 of 1" in table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi, block, depth, width, networks", [
+    ("tanh", "post_nonlin", 4, 32, 12000), ("tanh", "mlp", 4, 32, 12000)], ids=str)
+def test_sweeps_of_plain_nonlinear_networks(phi: str, block: str, depth: int, width: int, networks: int) -> None:
+    """The same of what is sampled, beside its error."""
+    task, scale = task_of(ONE), tp.DepthScaling()
+    found = tp.transfer(tp.ResNet(phi, block=block), task, tp.SGD(1.0), scale, [depth], np.geomspace(0.2, 10, 8),
+                        widths=[width])
+    rate, error = found.optimum[0, 0], found.drift_error[0] / width
+    outputs = [ManyTrainings(task, tp.SGD(float(rate * np.exp(shift))), block, phi, scale.multiplier(depth),
+                             scale.update_size(depth), depth).outputs(width, networks, 3)[:, -1] for shift in SHIFTS]
+    losses = np.array([np.mean((one - task.targets[-1]) ** 2, axis=(1, 2)) / 2 for one in outputs]).T
+    shift, chance = least_of(losses)
+    limit = np.log(found.learning_rate[0] / rate)
+    print(f"{phi} {block}, depth {depth}: c {found.drift[0]:.2f} +- {found.drift_error[0]:.2f}; networks of width "
+          f"{width} are best at {rate * np.exp(shift):.4f} +- {rate * chance:.4f}, computed {rate:.4f} +- "
+          f"{found.learning_rate[0] * error:.4f}, infinite width {found.learning_rate[0]:.4f}; the excess of their "
+          f"loss {width * (losses.mean(axis=0)[2] - found.loss[0]):.3f}, computed {found.excess[0]:.3f}")
+    assert abs(shift) < np.hypot(3 * chance, error) + found.drift[0] ** 2 / width ** 2
+    assert abs(shift - limit) > 3 * chance and found.resolved[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("net, scale, width, seeds", [
     (tp.ResNet(), tp.DepthScaling(), 64, 3000),
@@ -70,7 +115,8 @@ def test_sweeps_of_plain_networks(net: tp.ResNet, scale: tp.DepthScaling, width:
 
 @pytest.mark.parametrize("change, message", [
     ({"opt": tp.Muon(0.3)}, "widths: got some with Muon"),
-    ({"net": tp.ResNet("tanh")}, "the drift of the best rate with the width takes"),
+    ({"net": tp.ResNet("relu")}, "widths: got some with .*'relu'.* takes the expansion in 1/n: fluctuations: got"),
+    ({"net": tp.ResNet(zero_readout=True)}, "zero_readout"),
     ({"learning_rates": [0.01, 0.02, 0.04]}, "at an end of them"),
     ({"method": "particles"}, "method: got 'particles' beside widths"), ({"width": 64}, "width: got 64 beside widths"),
     ({"scalings": [tp.DepthScaling(), tp.DepthScaling(1, 0)]}, "scalings: got .* expected one scaling"),

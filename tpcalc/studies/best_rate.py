@@ -19,6 +19,7 @@ from .. import _checks
 from .._shown import Short, Tabled, text_table
 from .._types import Fields
 from ..errors import Divergence, NotCovered
+from ..methods.method import Method
 from ..methods.train import train
 from ..optimizers import SGD
 from ..results.run import Run
@@ -40,9 +41,9 @@ class BestOfLimit(NamedTuple):
     curvature: float
     runs: tuple[Run, Run, Run]
 
-    def drift(self, below: float, above: float) -> float:
-        """c, from m a step below and a step above."""
-        return (below - above) / (2 * STEP) / self.curvature
+    def drift(self, slope: float) -> float:
+        """c, from the derivative of m in the logarithm of the rate."""
+        return -slope / self.curvature
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,24 +103,36 @@ def best_rate(run_at: RunAt, rates: np.ndarray, where: str) -> BestOfLimit:
     low, high = np.log(rates[[at - 1, at + 1]])
     log_rate = float(scipy.optimize.minimize_scalar(lambda x: _loss(run_at, np.exp(x)), bounds=(low, high),
                                                     method="bounded", options={"xatol": TOLERANCE}).x)
-    below, there, above = (run_at(float(np.exp(log_rate + shift))) for shift in (-STEP, 0.0, STEP))
-    curvature = (below.losses[-1] - 2 * there.losses[-1] + above.losses[-1]) / STEP**2
-    return BestOfLimit(float(np.exp(log_rate)), float(there.losses[-1]), float(curvature), (below, there, above))
+    below, there, above = runs = runs_about(run_at, float(np.exp(log_rate)))
+    return BestOfLimit(float(np.exp(log_rate)), float(there.losses[-1]), curvature_of(runs), (below, there, above))
 
 
-def run_of(problem: Problem, rate: float) -> Run:
+def runs_about(run_at: RunAt, rate: float) -> tuple[Run, Run, Run]:
+    """A step below the rate, there and a step above."""
+    below, there, above = (run_at(rate * float(np.exp(shift))) for shift in (-STEP, 0.0, STEP))
+    return below, there, above
+
+
+def curvature_of(runs: tuple[Run, Run, Run]) -> float:
+    """The second derivative of the loss in the logarithm of the rate."""
+    return float(np.diff([run.losses[-1] for run in runs], 2)[0] / STEP**2)
+
+
+def run_of(problem: Problem, rate: float, method: str | Method = "auto") -> Run:
     """The training at infinite width by a multiple of the optimizer's own learning rate."""
     lr = tuple(problem.opt.schedule(problem.task.steps) * rate)
-    return train(replace(problem, opt=replace(problem.opt, lr=lr), width=sp.oo))  # type: ignore[type-var]
+    opt = replace(problem.opt, lr=lr)  # type: ignore[type-var]
+    return train(replace(problem, opt=opt, width=sp.oo), method=method)
 
 
-def require_expansion(problem: Problem, name: str, what: str) -> None:
+def require_expansion(problem: Problem, name: str, what: str, linear: bool = True) -> None:
     """Raise ``NotCovered`` for networks and optimizers whose expansion is not known; name: of the argument that asks
-    for it; what: is known of others."""
+    for it; what: is known of others; linear: of linear networks alone."""
     if not isinstance(problem.opt, SGD):
         raise NotCovered(f"{name}: got some with {_checks.short(problem.opt)}; {what} is known of updates with an "
                          "expansion about the limit; expected a tp.SGD")
-    problem.net.require_plain(what, trained_embedding_readout=True)
+    if linear:
+        problem.net.require_plain(what, trained_embedding_readout=True)
     problem.net.require_first_outputs(f"{what} is known")
 
 

@@ -25,7 +25,7 @@ from ..propagators.limit_cell import ALPHA, GAMMA, limit_cell, linear_region
 from ..results.run import Run
 from ..scaling import DepthScaling, Scaling
 from ..training.problem import Problem
-from .best_rate import MovedRates, best_rate, require_expansion, run_of
+from .best_rate import STEP, MovedRates, best_rate, require_expansion, run_of
 
 DEPTHS = (32, 64, 128, 256)  # near the limit, or their inverse the noise
 HALF = sp.Rational(1, 2)
@@ -103,7 +103,7 @@ def _expanded(problem: Problem, rates: np.ndarray) -> tuple[Value, ...]:
     drifts, excess = [], 0.0
     for count in (len(x), len(x) - 1):
         below, excess_there, above = (_slope(problem, run, x[-count:], near[-count:]) for run in best.runs)
-        drifts.append(best.drift(below, above))
+        drifts.append(best.drift((above - below) / (2 * STEP)))
         excess = excess_there if count == len(x) else excess
     return best.rate, drifts[0], best.loss, excess, best.curvature, power, abs(drifts[0] - drifts[1])
 

@@ -220,7 +220,8 @@ def transfer(net: ResNet, task: Task | Sequence[Task], opt: Optimizer, scalings:
     widths:
         whole numbers: how far the best rate moves with the width instead, at one scaling and every depth, from the
         expansion in 1/n, where it is known (``run.fluctuations.bias``): linear networks of one matrix a block by a
-        tp.SGD. The rates then bracket the best one, and options of sweeps are refused.
+        tp.SGD, and smooth nonlinear ones, of which it is sampled, with the error of the drift beside it. The rates then
+        bracket the best one, and options of sweeps are refused.
     from_limit:
         find the best rates at these finite depths, and what another depth's rate costs, from the expansion about
         infinite depth, of the same networks: the rates bracket the best one of infinite depth, where alone rates are

@@ -41,14 +41,17 @@ def plain_losses(seed: int, width: int, depth: int, scale: tp.DepthScaling, data
 
 def least(data: Any, scale: tp.DepthScaling, depth: int, width: int, rate: float, seeds: int, trained: bool
           ) -> tuple[float, float]:
-    """How far in its logarithm the best rate of networks is from ``rate``, and the standard error of that, by leaving
-    out a twentieth of the networks after the other."""
-    losses = np.array([plain_losses(seed, width, depth, scale, data, rate * np.exp(SHIFTS), trained)
-                       for seed in range(seeds)])
+    """How far in its logarithm the best rate of networks is from ``rate``, and the standard error of that."""
+    return least_of(np.array([plain_losses(seed, width, depth, scale, data, rate * np.exp(SHIFTS), trained)
+                              for seed in range(seeds)]))
 
+
+def least_of(losses: np.ndarray) -> tuple[float, float]:
+    """Where the mean of losses (networks, shifts) is least, and the standard error of that, by leaving out a twentieth
+    of the networks after the other."""
     def minimum(curve: np.ndarray) -> float:
         roots = np.polynomial.Polynomial.fit(SHIFTS, curve, 3).deriv().roots()
         return float(min(roots.real, key=abs))
 
-    parts = [minimum(np.delete(losses, np.arange(k, seeds, 20), axis=0).mean(axis=0)) for k in range(20)]
+    parts = [minimum(np.delete(losses, np.arange(k, len(losses), 20), axis=0).mean(axis=0)) for k in range(20)]
     return minimum(losses.mean(axis=0)), float(np.std(parts) * np.sqrt(19))
