@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.optimize import minimize_scalar
 import tpcalc as tp
 from support.plain.many_trainings import ManyTrainings
 from support.plain.rate_sweeps import SHIFTS, least, least_of
-from tpcalc.results import sampled_fluctuations
+from tpcalc.results import limit_biases, sampled_fluctuations
 from tpcalc.studies.width_transfer import WidthTransfer
 
 RATES = np.geomspace(0.01, 3, 24)
@@ -73,21 +74,37 @@ def test_of_linear_networks_samples_say_the_same(monkeypatch: pytest.MonkeyPatch
     assert found.resolved[0] and "+-" in found.table()
 
 
+@pytest.mark.slow
+def test_of_linear_networks_samples_at_infinite_depth_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: Any = (tp.ResNet(), task_of(ONE), tp.SGD(1.0), tp.DepthScaling(), [tp.oo], [0.1, 0.5, 3.0])
+    exact = tp.transfer(*given, widths=[64])
+    for name, value in (("DRAWS", 128), ("COARSEST", 4), ("COORDINATES", 64)):
+        monkeypatch.setattr(limit_biases, name, value)
+    known = vars(tp.Run)["fluctuations"].func
+    sampled = cached_property(lambda run: limit_biases.BlockFluctuations(**vars(known(run)), problem=run.problem))
+    sampled.__set_name__(tp.Run, "fluctuations")
+    monkeypatch.setattr(tp.Run, "fluctuations", sampled)
+    found = tp.transfer(*given, widths=[64])
+    assert abs(found.drift[0] - exact.drift[0]) < found.drift_error[0] < abs(exact.drift[0])
+    assert found.learning_rate_error[0] == 0 and found.learning_rate == pytest.approx(exact.learning_rate, rel=1e-6)
+
+
 def test_a_drift_that_is_not_resolved_is_said() -> None:
     one = np.ones(1)
-    table = WidthTransfer(one, one, one, one, one, (4,), np.array([64]), 2 * one).table()
+    table = WidthTransfer(one, one, one, one, one, (4,), np.array([64]), 2 * one, one).table()
     assert "not resolved: within 2 of 1" in table
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phi, block, depth, width, networks", [
-    ("tanh", "post_nonlin", 4, 32, 12000), ("tanh", "mlp", 4, 32, 12000)], ids=str)
+    ("tanh", "post_nonlin", 4, 32, 12000), ("tanh", "pre_nonlin", 2, 32, 8000)], ids=str)
 def test_sweeps_of_plain_nonlinear_networks(phi: str, block: str, depth: int, width: int, networks: int) -> None:
     """The same of what is sampled, beside its error."""
     task, scale = task_of(ONE), tp.DepthScaling()
     found = tp.transfer(tp.ResNet(phi, block=block), task, tp.SGD(1.0), scale, [depth], np.geomspace(0.2, 10, 8),
                         widths=[width])
-    rate, error = found.optimum[0, 0], found.drift_error[0] / width
+    rate, of_limit = found.optimum[0, 0], found.learning_rate_error[0] / found.learning_rate[0]
+    error = np.hypot(found.drift_error[0] / width, of_limit)
     outputs = [ManyTrainings(task, tp.SGD(float(rate * np.exp(shift))), block, phi, scale.multiplier(depth),
                              scale.update_size(depth), depth).outputs(width, networks, 3)[:, -1] for shift in SHIFTS]
     losses = np.array([np.mean((one - task.targets[-1]) ** 2, axis=(1, 2)) / 2 for one in outputs]).T
@@ -95,10 +112,11 @@ def test_sweeps_of_plain_nonlinear_networks(phi: str, block: str, depth: int, wi
     limit = np.log(found.learning_rate[0] / rate)
     print(f"{phi} {block}, depth {depth}: c {found.drift[0]:.2f} +- {found.drift_error[0]:.2f}; networks of width "
           f"{width} are best at {rate * np.exp(shift):.4f} +- {rate * chance:.4f}, computed {rate:.4f} +- "
-          f"{found.learning_rate[0] * error:.4f}, infinite width {found.learning_rate[0]:.4f}; the excess of their "
-          f"loss {width * (losses.mean(axis=0)[2] - found.loss[0]):.3f}, computed {found.excess[0]:.3f}")
+          f"{found.learning_rate[0] * error:.4f}, infinite width {found.learning_rate[0]:.4f} +- "
+          f"{found.learning_rate_error[0]:.4f}; the excess of their loss "
+          f"{width * (losses.mean(axis=0)[2] - found.loss[0]):.3f}, computed {found.excess[0]:.3f}")
     assert abs(shift) < np.hypot(3 * chance, error) + found.drift[0] ** 2 / width ** 2
-    assert abs(shift - limit) > 3 * chance and found.resolved[0]
+    assert abs(shift - limit) > 3 * np.hypot(chance, of_limit / 2) and found.resolved[0]
 
 
 @pytest.mark.slow

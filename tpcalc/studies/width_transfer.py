@@ -37,7 +37,7 @@ class WidthTransfer(MovedRates):
     As ``tpcalc.studies.best_rate.MovedRates``, its limits infinite width at each depth. depths: (d,); widths: (w,);
     excess: (d,) n times what the loss of networks of width n is above the limit's in the mean; drift_error: (d,) how
     far c may be off with 95% confidence where it is sampled, by chance and, at infinite depth, by the finite depths of
-    the samples; 0 where nothing is.
+    the samples; learning_rate_error: (d,) the same of the limit's best rate. 0 where nothing is sampled.
 
     >>> import tpcalc as tp
     >>> task = tp.Task([1, 1], [1, 1])
@@ -49,6 +49,7 @@ class WidthTransfer(MovedRates):
     depths: tuple[Value, ...]
     widths: np.ndarray
     drift_error: np.ndarray
+    learning_rate_error: np.ndarray
 
     @property
     def distance(self) -> np.ndarray:
@@ -78,9 +79,9 @@ def width_transfer(problems: Sequence[Problem], rates: np.ndarray, widths: Seque
     """
     for problem in problems:
         _require_known(problem, float(rates[0]))
-    rate, drift, loss, excess, curvature, error = map(np.array, zip(*(_of_problem(one, rates) for one in problems)))
+    rate, drift, loss, excess, curvature, *errors = map(np.array, zip(*(_of_problem(one, rates) for one in problems)))
     return WidthTransfer(rate, drift, loss, excess, curvature, tuple(one.depth for one in problems), np.array(widths),
-                         error)
+                         *errors)
 
 
 def _require_known(problem: Problem, rate: float) -> None:
@@ -94,28 +95,30 @@ def _require_known(problem: Problem, rate: float) -> None:
 
 
 def _of_problem(problem: Problem, rates: np.ndarray) -> tuple[float, ...]:
-    """Rate, drift, loss, excess, curvature and the error of the drift."""
+    """Rate, drift, loss, excess, curvature and the errors of drift and rate."""
     best = best_rate(partial(run_of, problem), rates, f"at depth {problem.depth}")
     parts = [_excess(run, run) for run in best.runs]
     told = best.runs[1].fluctuations.told
     slope, error = told(_slopes(parts))
-    drift, by_limit = best.drift(slope), 0.0
+    by_limit, rate_error = 0.0, 0.0
     if best.runs[1].method == Particles.name:
-        by_limit = _error_by_limit(problem, best, float(_bend([told(one)[0] for one in parts])))
-    return (best.rate, drift, best.loss, told(parts[1])[0], best.curvature,
-            float(np.hypot(error / best.curvature, by_limit)))
+        by_limit, rate_error = _errors_by_limit(problem, best, _bend([told(one)[0] for one in parts]))
+    return (best.rate, best.drift(slope), best.loss, told(parts[1])[0], best.curvature,
+            float(np.hypot(error / best.curvature, by_limit)), rate_error)
 
 
-def _error_by_limit(problem: Problem, best: BestOfLimit, bend: float) -> float:
-    """How far the drift may be off because the limit is sampled: by the spread of what others of its kind say, at their
-    own best rates. bend: the second derivative of m in the logarithm of the rate."""
-    drifts = []
+def _errors_by_limit(problem: Problem, best: BestOfLimit, bend: float) -> tuple[float, float]:
+    """How far the drift and the best rate may be off because the limit is sampled: by the spread of what others of its
+    kind say, at their own best rates. bend: the second derivative of m in the logarithm of the rate."""
+    drifts, moves = [], []
     for seed in range(1, SEEDS + 1):
         runs = runs_about(partial(run_of, problem, method=Particles(seed=seed)), best.rate)
         curvature, slope = curvature_of(runs), (runs[2].losses[-1] - runs[0].losses[-1]) / (2 * STEP)
         own, _ = best.runs[1].fluctuations.told(_slopes([_excess(*pair) for pair in zip(best.runs, runs)]))
         drifts.append(-(own - bend * slope / curvature) / curvature)
-    return joint_error(np.array([np.std(drifts, ddof=1)]), SEEDS)
+        moves.append(-best.rate * slope / curvature)
+    by_limit, rate_error = (joint_error(np.array([np.std(one, ddof=1)]), SEEDS) for one in (drifts, moves))
+    return by_limit, rate_error
 
 
 def _slopes(parts: Sequence[Parts]) -> Parts:
@@ -124,8 +127,8 @@ def _slopes(parts: Sequence[Parts]) -> Parts:
     return tuple((more - less) / (2 * STEP) for less, more in zip(below, above))
 
 
-def _bend(values: Sequence[float]) -> np.ndarray:
-    return np.asarray(np.diff(values, 2)[0] / STEP**2)
+def _bend(values: Sequence[float]) -> float:
+    return float(np.diff(values, 2)[0] / STEP**2)
 
 
 def _excess(run: Run, limit: Run) -> Parts:
