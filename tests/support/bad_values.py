@@ -67,7 +67,8 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "symbolic nonnegative": POSITIVE | {"0", "a symbol"}, "symbolic share": SHARES | {"a symbol"},
     "share": SHARES, "shares": {"a pair", "None"}, "rates": REALS | ARRAYS | {"an empty list"},
     "symbolic rates": REALS | ARRAYS | {"an empty list", "a symbol"}, "whole": {"7"}, "whole or 0": {"7", "0"},
-    "none yet": {"0"}, "size": {"7", "oo", "inf"}, "flag": {"True"}, "bit": {"0", "True"}, "net": {"a network"},
+    "none yet": {"0"}, "flag or words": {"True", "an empty list"},
+    "size": {"7", "oo", "inf"}, "flag": {"True"}, "bit": {"0", "True"}, "net": {"a network"},
     "real or scale": REALS | {"a scaling", "a parametrization"}, "net or problem": {"a network", "a problem"},
     "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling", "a parametrization"},
     "width scaling": set(),
@@ -113,7 +114,8 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3,
     "peak": 0.5}
 
-OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block",
+OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "biases": "flag or words",
+           "skip": "optional block",
            "visits": "size", "order": "nothing", "inject": "none yet", "zero_readout": "flag"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",

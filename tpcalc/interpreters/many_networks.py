@@ -88,7 +88,7 @@ class ManyNetworks(DrawnProducts):
         return self.of_groups(self.rng.standard_normal((self.draws, self.shape[1])))
 
     def of_groups(self, values: np.ndarray) -> np.ndarray:
-        """The same draws for every group."""
+        """Draws of one group, for every group."""
         return np.tile(values, (self.shape[0] // self.draws, 1))
 
     def against(self, bra: np.ndarray, vector: np.ndarray) -> OfNetworks:  # type: ignore[override]  # of every network

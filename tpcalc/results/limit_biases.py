@@ -72,7 +72,7 @@ class BlockFluctuations(Fluctuations):
         return joint_error(self.bias_errors.ravel(), DRAWS) + float(np.max(self.bias_remainders))
 
     def excess(self, slopes: np.ndarray, curvatures: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Of every draw and depth of the bias, (draws, depths), and of the covariance, (1,)."""
+        """What the bias adds, by draw and depth, (draws, depths), and what the covariance does, (1,)."""
         values = self._sampled.values
         last = values.reshape(*values.shape[:2], *self._at(LEVELS - 1).shape)[:, :, -1, :self.problem.task.batch]
         return (np.einsum("njik,ik->nj", last, slopes), np.array([of_curvature(self.covariance, curvatures)]))

@@ -55,8 +55,8 @@ class LiveOptimizers:
 
     @classmethod
     def of(cls, given: object, model: Model) -> LiveOptimizers:
-        """Of what a function of the model returned; raises ``ValueError`` for what is no optimizer of the model's
-        parameters, nor a list of such that share none."""
+        """What a function of the model returned, as one trainer; raises ``ValueError`` for what is no optimizer of the
+        model's parameters, nor a list of such that share none."""
         parts = tuple(given) if isinstance(given, (list, tuple)) else (given,)
         if not parts or not all(isinstance(part, torch.optim.Optimizer) for part in parts):
             raise ValueError(f"optimizer: it returned {_checks.short(given)}; expected {OPTIMIZER}")
@@ -81,12 +81,12 @@ class LiveOptimizers:
         return found.pop() if len(found) == 1 else None
 
     def zero_grad(self) -> None:
-        """Of all parameters."""
+        """Clear the gradients of all parameters."""
         for part in self.parts:
             part.zero_grad()
 
     def step(self) -> None:
-        """Of all optimizers, in order."""
+        """Take a step of all optimizers, in order."""
         for part in self.parts:
             part.step()
 

@@ -69,7 +69,7 @@ class Reading(Short, Tabled):
         ...         super().__init__()
         ...         self.a, self.z = nn.Linear(3, n, bias=False), nn.Linear(n, 1, bias=False)
         ...         self.layers = nn.ModuleList(nn.Sequential(nn.Linear(n, 2 * n, bias=False), nn.Tanh(),
-        ...                                                   nn.Linear(2 * n, n)) for _ in range(depth))
+        ...                                                   nn.Linear(2 * n, n, bias=False)) for _ in range(depth))
         ...     def forward(self, x):
         ...         x = self.a(x)
         ...         for layer in self.layers:
@@ -81,7 +81,6 @@ class Reading(Short, Tabled):
         ResNet(phi='tanh', block='mlp', norm=None, train_embedding_readout=False, matrices=2, mlp_ratio=2)
         W1: layers.*.0.weight
         W2: layers.*.2.weight, times 0.5
-        left out: layers.*.2.bias, bias
         left out: embedding and readout: their training, which train_embedding_readout=True has
         >>> tp.classify(1/2, 1/2, found.network).name
         'Depth-muP'
