@@ -16,7 +16,7 @@ NET = tp.Transformer(heads=16, head_dim=2, positions=2)
 CASES = {"SGD, equations": (tp.SGD(0.5), tp.methods.Attention()),
          "SGD, draws": (tp.SGD(0.5), tp.methods.CommonDraws(budget=3e7)),
          "Muon, draws": (tp.Muon(0.2), tp.methods.CommonDraws(tolerance=0.005)),
-         "Adam, draws": (tp.Adam(0.1, eps=1e-3), tp.methods.CommonDraws(budget=1.5e7))}
+         "Adam, draws": (tp.Adam(0.1, eps=1e-3), tp.methods.CommonDraws(tolerance=0.0014, budget=2.5e7))}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -146,7 +146,7 @@ class _Plan:
                    () if isinstance(problem.opt, SGD) or problem.net.ties_embedding_readout else ("nV",), matrices)
         first = method.batches * plan.cost(method.coarsest * 2**level for level in range(DEPTHS))
         if pairs and matrices > 1 and method.samples is None and first > plan.budget:
-            return replace(plan, samples=whole_heads(what[0], max(least, FEWEST)), mirror=())
+            return replace(plan, samples=whole_heads(what[0], max(least, FEWEST)))
         return plan
 
     def cost(self, depths: Iterable[int]) -> float:
