@@ -93,7 +93,8 @@ class BlockRead:
     """A branch as a block. kind: "attention", "mlp", "glu", "preactivated" or "parallel", with options; norm, position,
     gains, keep: what is around it, as ``tp.ResNet`` names it; multipliers: {matrix: what multiplies its product};
     biases: of products, by matrix, and of norms, ``OF_NORMS``; matrices: {matrix of the network: parameter}; biases_of:
-    {matrix: parameter that is added to its product}; left_out: {parameter or operation: what it is}."""
+    {matrix: parameter that is added to its product}; behind_norms: biases of norms, parameters; left_out: {parameter or
+    operation: what it is}."""
 
     kind: str
     options: tuple[tuple[str, object], ...]
@@ -105,6 +106,7 @@ class BlockRead:
     multipliers: Mapping[str, float] = field(compare=False)
     matrices: Mapping[str, str] = field(compare=False)
     biases_of: Mapping[str, str] = field(compare=False)
+    behind_norms: tuple[str, ...] = field(compare=False)
     left_out: Mapping[str, str] = field(compare=False)
 
     def is_like(self, other: BlockRead) -> bool:
@@ -153,12 +155,14 @@ class BranchReader:
         gains, beside = self._gains(before, after, len(parts) == 2)
         biases = {name: found for name, op in inside.products.items() if (found := self.products.bias(op))}
         of_norms, others = self._shifts(before, after, factors[0] if position == "output" else 1.0)
-        everything = [inside.left_out, *(one.left_out for one in self.segments)]
-        left_out = {name: kind for one in everything for name, kind in one.items() if name not in of_norms}
+        everything = [inside.left_out, *(one.left_out for one in self.segments), {
+            name: "bias" for op in inside.products.values() for name in self.products.biases_left_out(op)}]
+        left_out = {name: kind for one in everything for name, kind in one.items()
+                    if name not in (*of_norms, *biases.values())}
         return BlockRead(inside.kind, tuple(sorted(inside.options.items())), norm, where, gains,
                          (*sorted(biases), *[OF_NORMS] * bool(of_norms)), keep, multipliers,
                          {name: self.products.matrix(op).parameter for name, op in inside.products.items()}, biases,
-                         {**left_out, **beside, **others})
+                         of_norms, {**left_out, **beside, **others})
 
     def _part(self, last: Op) -> tuple[str | None, BlockInside]:
         """The norm in front of what ends in one matrix, and what that is."""

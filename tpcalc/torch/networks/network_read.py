@@ -8,6 +8,10 @@ from fractions import Fraction
 from math import isclose
 from typing import Callable, Mapping
 
+import torch
+from torch import Tensor
+from torch.nn import Parameter, ParameterList
+
 from ..._shown import Short
 from ...errors import NotCovered
 from ...models import ResNet, Transformer
@@ -16,6 +20,7 @@ from ...models.networks import OF_NORMS
 from ...models.parallel import ParallelBlock
 from ...models.skips import Skip
 from ...programs.blocks import bias_name, preactivated
+from ..reading.building import draw_zeros
 from ..reading.kinds_of_ops import MOVES, SUMS
 from ..reading.network import NOWHERE, RecordedNetwork
 from ..reading.roles import Role
@@ -141,7 +146,10 @@ def network_read(recorded: RecordedNetwork, roles: Mapping[str, Role], inside: s
         for name, parameter in block.matrices.items():
             names[_own(network, block, name)][starred(parameter)] = None
         for name, parameter in block.biases_of.items():
-            names[bias_name(_own(network, block, name))][starred(parameter)] = None
+            own = bias_name(_own(network, block, name))
+            names[own][starred(parameter)] = None
+            if name == "Wk" and own not in network.vectors_of_block:
+                left[f"{starred(parameter)}, in keys, which softmax forgets"] = None
         for name, what in block.left_out.items():
             left[f"{starred(name)}, {what}" if name in roles else f"{what}, {starred(name)}"] = None
     eps = max((norm.eps for norm in recorded.norms.values()), default=0.0)
@@ -315,7 +323,7 @@ def _not_as_trained(recorded: RecordedNetwork, roles: Mapping[str, Role], blocks
     gains = [use.parameter for use in recorded.uses if use.how == "gain" and recorded.place(use).part in (
         "stream", "branch") and use.parameter not in left_out]
     counts: dict[str, list[bool]] = defaultdict(list)
-    named = [name for block in blocks for one in (block.matrices, block.biases_of) for name in one.values()]
+    named = [name for block in blocks for name in (*block.matrices.values(), *_biases(block))]
     for name in dict.fromkeys([*named, *gains]):
         counts[starred(name)].append(trains[name])
     found = [f"{pattern}, frozen" + (f" in {each.count(False)} of {len(each)} layers" if any(each) else "")
@@ -327,12 +335,30 @@ def _not_as_trained(recorded: RecordedNetwork, roles: Mapping[str, Role], blocks
 def _not_as_started(recorded: RecordedNetwork, blocks: list[BlockRead], starred: Starred) -> list[str]:
     """Biases that start otherwise than at 0, as those of the network do, a sentence each."""
     tape, largest = recorded.tape, defaultdict[str, float](float)
-    numbers = {} if tape.on_meta else {name: number for number, name in tape.parameters.items()}
-    for name in (name for block in blocks for name in block.biases_of.values() if name in numbers):
-        value = float(tape.values[numbers[name]].detach().abs().max())
-        largest[starred(name)] = max(largest[starred(name)], value)
+    names = [name for block in blocks for name in _biases(block)]
+    if tape.on_meta:
+        return [f"{pattern}, which starts at 0 in the network, and is not known here, without values"
+                for pattern in dict.fromkeys(map(starred, names))]
+    numbers = {name: number for number, name in tape.parameters.items()}
+    for name in names:
+        value = tape.values[numbers[name]].detach()
+        if not _was_zero(value):
+            largest[starred(name)] = max(largest[starred(name)], float(value.abs().max()))
     return [f"{pattern}, which starts at up to {value:.2g}, and at 0 in the network"
             for pattern, value in largest.items() if value > 0]
+
+
+def _was_zero(value: Tensor) -> bool:
+    """Was this drawn by ``draw_zeros``, for a claim about what is 0 would be empty? What it draws has one size."""
+    zero = Parameter(torch.zeros(value.shape, dtype=value.dtype))
+    draw_zeros(ParameterList([zero]))
+    size, drawn = (float(one.detach().double().square().mean()) for one in (value, zero))
+    return isclose(size, drawn, rel_tol=CLOSE) and (value.numel() == 1 or bool((value != value[0]).any()))
+
+
+def _biases(block: BlockRead) -> tuple[str, ...]:
+    """Parameters that are biases of the network, too."""
+    return (*block.biases_of.values(), *block.behind_norms)
 
 
 def _tied(roles: Mapping[str, Role]) -> list[str]:

@@ -12,6 +12,7 @@ from ..reading.tape import Op
 from ..reading.uses import Use
 
 PLAIN = frozenset("mm addmm linear".split())  # products with a matrix from its input axis to its output axis
+SHAPES = frozenset("view _unsafe_view reshape alias".split())  # which keep the last axis where it is as long
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,28 @@ class BranchProducts:
         return use
 
     def bias(self, op: Op) -> str | None:
-        """The parameter that a product adds to what it returns, one number for every entry, or None."""
-        found = [use.parameter for use in self.network.uses if use.op.index == op.index and use.how == "bias"]
-        sizes = [self.network.tape.shapes[name] for name in found]
-        return found[0] if sizes == [(self.sides(op)[1],)] else None
+        """The parameter that is added to what a product returns, one number for every entry, as it is and there alone;
+        or None."""
+        found = self._biases(op)
+        alike = len(found) == 1 and self.network.tape.shapes[found[0].parameter] == (self.sides(op)[1],)
+        return found[0].parameter if alike and is_alone(self.network, found[0]) else None
+
+    def biases_left_out(self, op: Op) -> list[str]:
+        """Other parameters that are added to a product."""
+        return [use.parameter for use in self._biases(op) if use.parameter != self.bias(op)]
+
+    def _biases(self, op: Op) -> list[Use]:
+        """What a product adds by itself, or else the sum that alone reads it."""
+        readers = self.network.graph.readers
+        last, added = op, list[Use]()
+        while last is op or last.name in SHAPES:
+            added = [use for use in self.network.uses if use.op.index == last.index and use.how == "bias"]
+            if added or len(readers.get(last.output, [])) != 1:
+                return added
+            last, = readers[last.output]
+        if last.name != "add" or last.numbers() or self.network.tape.shape(last.output)[-1:] != self.sides(op)[1:]:
+            return []
+        return [use for use in self.network.uses if use.op.index == last.index and use.how == "bias"]
 
     def input(self, op: Op) -> int:
         """The number of what a product multiplies its matrix with."""
@@ -90,6 +109,11 @@ class BranchProducts:
         if reached and found:
             raise self.refused("a function of the stream and of products with matrices", "one of both")
         return [found[index] for index in sorted(found)]
+
+
+def is_alone(network: RecordedNetwork, use: Use) -> bool:
+    """Is a parameter read as it is, and nowhere else?"""
+    return not use.through and len(network.uses_of(use.parameter)) == 1
 
 
 def _input(op: Op) -> int:

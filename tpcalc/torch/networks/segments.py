@@ -16,6 +16,7 @@ from ..reading.replay import Values, drawn_values, replay
 from ..reading.roles import Role
 from ..reading.tape import Layout
 from ..reading.uses import Use
+from .products import is_alone
 
 LARGE = 30.0  # beside which the eps of a norm is nothing
 CLOSE = 1e-5    # relative, of numbers that multiply, which are the same
@@ -59,29 +60,44 @@ class Segment:
         does something else."""
         values = [self.draw(start, seed) for seed, start in enumerate(self.starts)]
         bias = torch.randn(self._widths[:1], generator=torch.Generator().manual_seed(len(values)), dtype=torch.float64)
-        return self._bias_if(lambda: same(self._with_bias(values, bias), self(*values) + factor * bias))
+        return self._bias_if(lambda: same(self._with_bias(values, bias), self._with_bias(values, 0 * bias)
+                                          + factor * bias))
 
     def added_behind(self, normed: Callable[[Tensor], Tensor]) -> str | None:
-        """The bias that is added to what a norm makes of the start, before a function acts on it: inputs that are alike
-        with the difference of two normed ones are the other one."""
+        """The bias that is added to what a norm and its gain make of the start, before a function acts on it: inputs
+        that are alike, with the difference of two normed ones, one of them times the gain, are the other one."""
         x, other = (self.draw(self.starts[0], seed) for seed in range(2))
         x, other = (one.reshape(-1, one.shape[-1])[:1].expand(one.numel() // one.shape[-1], -1) for one in (x, other))
-        return self._bias_if(lambda: same(self._with_bias([x], (normed(other) - normed(x))[0]), self(other)))
+        return self._bias_if(lambda: same(self._with_bias([x], (normed(other) - self._gain * normed(x))[0]),
+                                          self(other)))
 
     def _bias_if(self, holds: Callable[[], bool]) -> str | None:
-        given = [use.parameter for use in self.uses if use.how == "bias"]
+        given = [use for use in self.uses if use.how == "bias"]
         alike = len(given) == 1 and self._widths == self.network.tape.shape(self.end)[-1:]
-        return given[0] if alike and holds() else None
+        return given[0].parameter if alike and is_alone(self.network, given[0]) and holds() else None
 
     @property
     def _widths(self) -> tuple[int, ...]:
         """The shape of the first bias."""
         return next((self.network.tape.shapes[use.parameter] for use in self.uses if use.how == "bias"), ())
 
+    @property
+    def _gain(self) -> Tensor:
+        """What a gain of the shape of the first bias is drawn as, or 1 where there is none."""
+        drawn = torch.rand(self._widths, generator=torch.Generator().manual_seed(9), dtype=torch.float64) + 0.5
+        return drawn if self._drawn_gains else torch.ones(())
+
+    @property
+    def _drawn_gains(self) -> list[int]:
+        return [number for use in self.gains if self.network.tape.shape(number := self._numbers[use.parameter])
+                == self._widths]
+
     def _with_bias(self, values: Sequence[Tensor], bias: Tensor) -> Tensor:
+        """The value with a bias, and gains drawn."""
         tape = self.network.tape
         number, = (self._numbers[use.parameter] for use in self.uses if use.how == "bias")
-        given = {**self._given(values), **self._neutral, number: _laid_out(bias, tape.layouts[number])}
+        gains = {one: _laid_out(self._neutral[one] + self._gain - 1, tape.layouts[one]) for one in self._drawn_gains}
+        given = {**self._given(values), **self._neutral, **gains, number: _laid_out(bias, tape.layouts[number])}
         return replay(tape, given, [self.end], self._values)[0].double()
 
     def __str__(self) -> str:
