@@ -209,7 +209,7 @@ class Network(ABC):
         """Raise ``ValueError`` for a network with trained vectors, naming them."""
         if self.vectors_of_block:
             raise NotCovered(f"net: got {self!r}, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
-                             "takes networks without gains, learned skips and routers that are vectors")
+                             "takes networks without gains, biases, learned skips and routers that are vectors")
 
     def require_one_visit(self, what: str) -> None:
         """Raise ``NotCovered`` for layers that are visited more than once; what: is done where they are not."""

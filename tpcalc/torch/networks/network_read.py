@@ -8,10 +8,6 @@ from fractions import Fraction
 from math import isclose
 from typing import Callable, Mapping
 
-import torch
-from torch import Tensor
-from torch.nn import Parameter, ParameterList
-
 from ..._shown import Short
 from ...errors import NotCovered
 from ...models import ResNet, Transformer
@@ -20,7 +16,6 @@ from ...models.networks import OF_NORMS
 from ...models.parallel import ParallelBlock
 from ...models.skips import Skip
 from ...programs.blocks import bias_name, preactivated
-from ..reading.building import draw_zeros
 from ..reading.kinds_of_ops import MOVES, SUMS
 from ..reading.network import NOWHERE, RecordedNetwork
 from ..reading.roles import Role
@@ -341,19 +336,11 @@ def _not_as_started(recorded: RecordedNetwork, blocks: list[BlockRead], starred:
                 for pattern in dict.fromkeys(map(starred, names))]
     numbers = {name: number for number, name in tape.parameters.items()}
     for name in names:
-        value = tape.values[numbers[name]].detach()
-        if not _was_zero(value):
-            largest[starred(name)] = max(largest[starred(name)], float(value.abs().max()))
+        if name not in recorded.zeros:
+            value = float(tape.values[numbers[name]].detach().abs().max())
+            largest[starred(name)] = max(largest[starred(name)], value)
     return [f"{pattern}, which starts at up to {value:.2g}, and at 0 in the network"
             for pattern, value in largest.items() if value > 0]
-
-
-def _was_zero(value: Tensor) -> bool:
-    """Was this drawn by ``draw_zeros``, for a claim about what is 0 would be empty? What it draws has one size."""
-    zero = Parameter(torch.zeros(value.shape, dtype=value.dtype))
-    draw_zeros(ParameterList([zero]))
-    size, drawn = (float(one.detach().double().square().mean()) for one in (value, zero))
-    return isclose(size, drawn, rel_tol=CLOSE) and (value.numel() == 1 or bool((value != value[0]).any()))
 
 
 def _biases(block: BlockRead) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable, Mapping, Sequence
 
 import torch
@@ -49,13 +50,14 @@ def is_small(model: Model) -> bool:
 def network_of(make: Make, config: Config, batch: object = None, answers: Sequence[object] = ()) -> RecordedNetwork:
     """A model, read; where parameters are zero, from values that are drawn, so that no claim is empty."""
     model = on_meta(make, config)
+    zeros: frozenset[str] = frozenset()
     if is_small(model):
         model = build(make, config, seed=0)
-        draw_zeros(model)
+        zeros = draw_zeros(model)
     taken = batch_for(model) if batch is None else batch
     try:
         if is_small(model):
-            return read_network(record(model, taken))
+            return replace(read_network(record(model, taken)), zeros=zeros)
         taken = tree_map(lambda one: one.to("meta") if isinstance(one, Tensor) else one, taken)
         with torch.device("meta"), NumbersHaveValues():
             return read_network(record(model, taken, answers))
@@ -98,12 +100,14 @@ def shuffle(model: Model, seed: int) -> None:
             parameter.copy_(flat[torch.randperm(len(flat), generator=generator).to(flat.device)].view_as(parameter))
 
 
-def draw_zeros(model: Model) -> None:
-    """Give values of one size to parameters that are zero, in place; also to those of one number."""
-    generator = torch.Generator().manual_seed(1)
+def draw_zeros(model: Model) -> frozenset[str]:
+    """Give values of one size to parameters that are zero, in place, also to those of one number; and their names."""
+    generator, found = torch.Generator().manual_seed(1), set[str]()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             if parameter.numel() and not bool(parameter.any()):
                 size = parameter.shape[-1]**-0.5 if parameter.dim() > 1 else 0.3
                 drawn = torch.randn(parameter.shape, generator=generator)
                 parameter.copy_(drawn * (size / drawn.square().mean().sqrt()))
+                found.add(name)
+    return frozenset(found)

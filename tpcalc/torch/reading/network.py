@@ -39,13 +39,14 @@ NOWHERE = OpLocation("nowhere")
 @dataclass
 class RecordedNetwork:
     """graph: of the tape; norms: by operation; uses: of parameters; streams: the one that leads to the output first;
-    places: operation -> where it stands."""
+    places: operation -> where it stands; zeros: parameters that are 0 at first, of which others are recorded."""
 
     graph: Graph
     norms: dict[int, Norm]
     uses: list[Use]
     streams: list[ResidualStream] = field(default_factory=list)
     places: dict[int, OpLocation] = field(default_factory=dict)
+    zeros: frozenset[str] = frozenset()
 
     @property
     def tape(self) -> Tape:

@@ -60,7 +60,7 @@ class Reading(Short, Tabled):
 
         Every function between the model's matrices is run on drawn values, and is the network's there; a branch that is
         no block of a network is refused by name, ``NotCovered``. What stands in front of the stream and behind it, and
-        biases, rotations of queries and keys, tables of scores are left out and listed.
+        what no network has, as tables of scores that differ by layer, is left out and listed.
 
         >>> import tpcalc as tp, torch
         >>> from torch import nn
