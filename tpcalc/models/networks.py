@@ -93,10 +93,11 @@ class Residual(Network):
             raise ValueError(f"biases: got {OF_NORMS!r} with norm=None; expected names of matrices")
 
     def require_biases(self) -> None:
-        """Raise ``ValueError`` for biases of products that blocks do not write with ``tpcalc.Branch.product``."""
+        """Write a layer once; raise ``ValueError`` for biases of products that blocks do not write with
+        ``tpcalc.Branch.product``."""
+        multiplied = self._written.multiplied
         if not self.biases:
             return
-        multiplied = self._written.multiplied
         names = dict.fromkeys(multiplied.values())
         asked, known = (self.matrices_of_block, map(self.whole, multiplied)) if self.biases is True else (
             self.biases, (*names, OF_NORMS))
