@@ -15,7 +15,7 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from collections import Counter
-from functools import reduce
+from functools import partial, reduce
 from numbers import Number as AnyNumber
 from operator import mul
 from typing import Any, Callable, Mapping, Sequence
@@ -213,15 +213,13 @@ class MovedFirstOutputs(ManyNetworks):
 
 
 def networks_at_once(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, weights: np.ndarray, draws: int,
-                     seed: int, outputs: Outputs, refinement: Refinement | None = None,
-                     execution: type[ManyNetworks] = ManyNetworks) -> np.ndarray:
+                     seed: int, outputs: Outputs, execution: Callable[..., ManyNetworks] = ManyNetworks) -> np.ndarray:
     """Outputs of networks by weights of coordinates (groups, n), the same draws for every group, (groups, draws, k).
 
-    refinement: the depth as doublings of another, with which draws are shared. Raises ``UnhandledNode`` for statements
-    that are not read here, ``Divergence`` for values that are not finite.
+    execution: of these networks. Raises ``UnhandledNode`` for statements that are not read here, ``Divergence`` for
+    values that are not finite.
     """
-    what = program, sizes, data, loss, weights, draws, seed
-    run = execution(*what) if refinement is None else CommonNetworks(*what, refinement)
+    run = execution(program, sizes, data, loss, weights, draws, seed)
     run.run()
     values = [np.broadcast_to(values_of(one), (len(run.weights), 1)) for one in outputs(run.of_kind("scalar"))]
     return np.concatenate(values, axis=1).reshape(len(weights), draws, -1)
@@ -231,11 +229,13 @@ def sampled_bias(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLos
                  seed: int, outputs: Outputs, refinement: Refinement | None = None) -> np.ndarray:
     """What every one of so many draws of ``coordinates`` says of the biases of k outputs, (draws, k), to be averaged.
 
-    The mean is off by O(1/coordinates). Raises as ``networks_at_once``.
+    refinement: the depth as doublings of another, with which draws are shared. The mean is off by O(1/coordinates).
+    Raises as ``networks_at_once``.
     """
+    execution = ManyNetworks if refinement is None else partial(CommonNetworks, refinement=refinement)
     moves = _moves(coordinates)
     weights = 1 + np.concatenate([0 * moves[:1], moves])
-    middle, *moved = networks_at_once(program, sizes, data, loss, weights, draws, seed, outputs, refinement)
+    middle, *moved = networks_at_once(program, sizes, data, loss, weights, draws, seed, outputs, execution)
     return np.asarray((np.mean(moved, axis=0) - middle) * (coordinates / EPS**2))
 
 
@@ -246,7 +246,7 @@ def sampled_bias_of_update(program: Program, sizes: Sizes, data: ProgramData, lo
     mean is 0, it is noise, which is in later ones, too. As ``sampled_bias``."""
     moves = _moves(coordinates)
     equal, by_weights = np.split(networks_at_once(program, sizes, data, loss, 1 + np.concatenate([0 * moves, moves]),
-                                                  draws, seed, outputs, execution=MovedFirstOutputs), 2)
+                                                  draws, seed, outputs, MovedFirstOutputs), 2)
     return np.asarray(np.mean(by_weights - equal, axis=0) * (coordinates / EPS**2))
 
 

@@ -83,8 +83,8 @@ class Residual(Network):
         self._require_visits()
 
     def _require_names_of_biases(self) -> None:
-        if self.biases is None or isinstance(self.biases, (str, bytes)) or not isinstance(self.biases, bool) and not (
-                isinstance(self.biases, Sequence) and all(isinstance(one, str) for one in self.biases)):
+        if not isinstance(self.biases, bool) and (isinstance(self.biases, str) or not isinstance(
+                self.biases, Sequence) or not all(isinstance(one, str) for one in self.biases)):
             raise ValueError(f"biases: got {short(self.biases)}; expected True for all, False, or names of matrices "
                              f"whose products have one, and {OF_NORMS!r}")
         names = self.biases if isinstance(self.biases, bool) else tuple(dict.fromkeys(self.biases)) or False
@@ -169,9 +169,10 @@ class Residual(Network):
 
     @property
     def shifts_normed(self) -> bool:
-        """Is a bias added behind norms? Of those that PyTorch has with gains, where all have one."""
-        return self.norm == "layer" and self.gains if isinstance(self.biases, bool) and self.biases else (
-            isinstance(self.biases, tuple) and OF_NORMS in self.biases)
+        """Is a bias added behind norms? Where all have one, behind LayerNorm with gains, as PyTorch has it."""
+        if isinstance(self.biases, bool):
+            return self.biases and self.gains and self.norm == "layer"
+        return OF_NORMS in self.biases
 
     @property
     def acts_on_normed(self) -> bool:

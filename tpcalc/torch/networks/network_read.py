@@ -87,9 +87,8 @@ class NetworkRead(Short):
 
     The network of these matrices W and the branch multiplier eps computes what the model does, without what is left
     out, where each W is the model's parameter times its multiplier, over eps for the last matrix of a branch, and so is
-    its bias. Where a
-    norm stands behind a branch or the stream, eps is the multiplier "branch", or 1. Inputs are vectors of one 1 where
-    the model looks rows up.
+    its bias. Where a norm stands behind a branch or the stream, eps is the multiplier "branch", or 1. Inputs are
+    vectors of one 1 where the model looks rows up.
     """
 
     network: ResNet | Transformer
